@@ -18,17 +18,9 @@ from ftm_backend.target import presets
 
 Build = Callable[[TileBuilder], None]
 NUMPY = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "bf16": np.uint16,
-    "i64": np.int64,
-    "i32": np.int32,
-    "i16": np.int16,
-    "i8": np.int8,
-    "u8": np.uint8,
-    "i1": np.bool_,
-}
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i64": np.int64,
+    "i32": np.int32, "i16": np.int16, "i8": np.int8, "u8": np.uint8, "i1": np.bool_,
+}  # fmt: skip
 
 
 def function(name: str, build: Build) -> TileKernel:

@@ -32,19 +32,11 @@ def lines(text):
 
 
 FLOAT_OPERATIONS = {
-    "arith.addf": np.add,
-    "arith.subf": np.subtract,
-    "arith.mulf": np.multiply,
-    "arith.divf": np.divide,
-    "arith.maximumf": np.maximum,
-    "arith.minimumf": np.minimum,
-    "arith.maxnumf": np.fmax,
-    "arith.minnumf": np.fmin,
-    "arith.remf": np.fmod,
-    "math.copysign": np.copysign,
-    "math.atan2": np.arctan2,
-    "math.powf": np.power,
-}
+    "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply,
+    "arith.divf": np.divide, "arith.maximumf": np.maximum, "arith.minimumf": np.minimum,
+    "arith.maxnumf": np.fmax, "arith.minnumf": np.fmin, "arith.remf": np.fmod,
+    "math.copysign": np.copysign, "math.atan2": np.arctan2, "math.powf": np.power,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FLOAT_OPERATIONS)

@@ -47,16 +47,9 @@ def tensors(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
 
 def functions(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     two = (
-        torch.atan2,
-        torch.pow,
-        torch.copysign,
-        torch.fmod,
-        torch.minimum,
-        torch.maximum,
-        torch.fmin,
-        torch.fmax,
-        torch.nextafter,
-    )
+        torch.atan2, torch.pow, torch.copysign, torch.fmod, torch.minimum, torch.maximum,
+        torch.fmin, torch.fmax, torch.nextafter,
+    )  # fmt: skip
     order = (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
     return (
         *(getattr(torch, name)(x) for name in FUNCTIONS),

@@ -121,12 +121,8 @@ def what_is_outside(
 
 
 BODIES: list[Callable[..., Made]] = [
-    product_and_sum,
-    in_place,
-    from_one_number,
-    reductions,
-    what_is_outside,
-]
+    product_and_sum, in_place, from_one_number, reductions, what_is_outside,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])

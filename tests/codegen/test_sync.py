@@ -83,15 +83,8 @@ def test_a_tile_is_not_overwritten_while_its_store_is_in_flight(lab):
         load(b, x, 1)
 
     assert waits(lab, build) == [
-        "load",
-        "wait T0",
-        "compute",
-        "store",
-        "wait T1",
-        "compute",
-        "load",
-        "waitall",
-    ]
+        "load", "wait T0", "compute", "store", "wait T1", "compute", "load", "waitall",
+    ]  # fmt: skip
 
 
 def test_reading_a_tile_while_it_is_stored_needs_no_wait(lab):
@@ -171,15 +164,8 @@ def test_reading_memory_past_the_dma_waits_for_stores(lab):
         b.load_index(b.buffer("b1", "i64", 8), at)
 
     assert waits(lab, build) == [
-        "load",
-        "wait T0",
-        "store",
-        "waitall",
-        "index",
-        "load",
-        "barrier",
-        "index",
-    ]
+        "load", "wait T0", "store", "waitall", "index", "load", "barrier", "index",
+    ]  # fmt: skip
 
 
 def test_a_branch_may_or_may_not_have_waited(lab):

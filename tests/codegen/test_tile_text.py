@@ -152,15 +152,9 @@ def products(b):
 
 
 KERNELS = [
-    loops,
-    branches,
-    rings,
-    maps,
-    addresses_from_memory,
-    orders,
-    products,
+    loops, branches, rings, maps, addresses_from_memory, orders, products,
     sums_made_in_another_order,
-]
+]  # fmt: skip
 SIGNATURE = [("f32", [64]), ("i64", [8])], [("f32", [64])], ["i64", "f64"]
 
 

@@ -108,13 +108,9 @@ def test_generated_texts_need_three_programs(kind: str) -> None:
     torch.manual_seed(0)
     if kind == "T5":
         sizes = {
-            "d_model": 48,
-            "d_kv": 16,
-            "d_ff": 64,
-            "num_layers": 1,
-            "num_heads": 3,
+            "d_model": 48, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 3,
             "decoder_start_token_id": 0,
-        }
+        }  # fmt: skip
         model = transformers.T5ForConditionalGeneration(
             transformers.T5Config(vocab_size=96, eos_token_id=None, **sizes)
         ).eval()

@@ -12,17 +12,9 @@ from torch import Tensor
 import ftm_lazy
 
 DTYPES = [
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.bfloat16,
-    torch.int64,
-    torch.int32,
-    torch.int16,
-    torch.int8,
-    torch.uint8,
-    torch.bool,
-]
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32,
+    torch.int16, torch.int8, torch.uint8, torch.bool,
+]  # fmt: skip
 
 
 def rows(dtype: torch.dtype, *shape: int) -> Tensor:
@@ -162,20 +154,10 @@ def test_long_scans_round_like_the_cpu() -> None:
         lambda x: x.mode(1)[0],
     ],
     ids=[
-        "sort",
-        "topk",
-        "kthvalue",
-        "median dim",
-        "median",
-        "cumsum",
-        "cumprod",
-        "cummax",
-        "logcumsumexp",
-        "msort",
-        "quantile",
-        "mode",
+        "sort", "topk", "kthvalue", "median dim", "median", "cumsum", "cumprod", "cummax",
+        "logcumsumexp", "msort", "quantile", "mode",
     ],
-)
+)  # fmt: skip
 def test_gradients(function: Callable[[Tensor], Tensor]) -> None:
     def gradient(x: Tensor) -> Tensor:
         leaf = x.detach().requires_grad_()

@@ -472,13 +472,9 @@ def test_generated_texts_need_a_program_for_each_kind_of_step(
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     shared = {
-        "vocab_size": 96,
-        "hidden_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 3,
-        "bos_token_id": 0,
-        "eos_token_id": None,
-    }
+        "vocab_size": 96, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3,
+        "bos_token_id": 0, "eos_token_id": None,
+    }  # fmt: skip
     own = (
         {"intermediate_size": 64, "num_key_value_heads": 3}
         if kind == "Llama"

@@ -45,15 +45,10 @@ def test_bincount(computed: bool) -> None:
 @pytest.mark.parametrize(
     "dtype",
     [
-        torch.int64,
-        torch.int32,
-        torch.uint8,
-        torch.bool,
-        torch.float32,
-        torch.float64,
+        torch.int64, torch.int32, torch.uint8, torch.bool, torch.float32, torch.float64,
         torch.bfloat16,
     ],
-)
+)  # fmt: skip
 def test_unique(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     ftm_lazy.metrics.reset()

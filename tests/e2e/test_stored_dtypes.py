@@ -24,16 +24,9 @@ STORED = (*UNSIGNED, *FLOAT8)
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 WIDTHS = (
-    torch.uint8,
-    torch.int16,
-    torch.float16,
-    torch.float32,
-    torch.int32,
-    torch.float64,
-    torch.int64,
-    torch.uint16,
-    torch.float8_e5m2,
-)
+    torch.uint8, torch.int16, torch.float16, torch.float32, torch.int32, torch.float64, torch.int64,
+    torch.uint16, torch.float8_e5m2,
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

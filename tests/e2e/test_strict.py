@@ -134,18 +134,8 @@ def test_scales_of_dynamic_quantization() -> None:
     ):
         torch.quantize_per_tensor_dynamic(x, torch.quint8, False)
     assert torch.quantize_per_tensor(x, 0.5, 10, torch.quint8).int_repr().tolist() == [
-        4,
-        6,
-        8,
-        10,
-        12,
-        14,
-        16,
-        18,
-        20,
-        22,
-        24,
-    ]
+        4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,
+    ]  # fmt: skip
 
 
 def test_equal_is_computed_on_the_device() -> None:
@@ -185,10 +175,5 @@ def test_equal_is_computed_on_the_device() -> None:
         torch.quantize_per_tensor(x, 0.5, 10, torch.quint8),
     )
     assert torch.equal(first, second) and first.int_repr().flatten().tolist() == [
-        10,
-        12,
-        14,
-        16,
-        18,
-        20,
-    ]
+        10, 12, 14, 16, 18, 20,
+    ]  # fmt: skip

@@ -85,12 +85,8 @@ def test_compiled_assembly_runs_as_the_package_does(
     )
     assert ftm_run.main([str(lan), *given, "--compare", str(tmp_path / "expected")]) == 0
     assert sorted(path.stem for path in (tmp_path / "expected").iterdir()) == [
-        "count",
-        "kept",
-        "noise",
-        "x",
-        "y",
-    ]
+        "count", "kept", "noise", "x", "y",
+    ]  # fmt: skip
     assert ftm_run.main([str(lan), "--random"]) == 0
 
 

@@ -16,38 +16,13 @@ from torch import Tensor
 Tensors = list[Tensor]
 Numbers = Sequence[int]
 DTYPES = (
-    torch.float32,
-    torch.float32,
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.bfloat16,
-    torch.int64,
-    torch.int32,
-    torch.int16,
-    torch.int8,
-    torch.uint8,
-    torch.bool,
-)
+    torch.float32, torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16,
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+)  # fmt: skip
 SHAPES: tuple[tuple[int, ...], ...] = (
-    (),
-    (0,),
-    (1,),
-    (3,),
-    (5,),
-    (2, 3),
-    (3, 3),
-    (4, 1),
-    (0, 3),
-    (3, 0),
-    (2, 0, 3),
-    (2, 3, 4),
-    (1, 1, 1),
-    (3, 3, 2, 2),
-    (2, 1, 4, 4),
-    (17,),
-    (6, 33),
-)
+    (), (0,), (1,), (3,), (5,), (2, 3), (3, 3), (4, 1), (0, 3), (3, 0), (2, 0, 3), (2, 3, 4),
+    (1, 1, 1), (3, 3, 2, 2), (2, 1, 4, 4), (17,), (6, 33),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,8 @@ MOST_TENSORS = 24
 EVERY_OP: dict[str, list[str]] = {"*": []}
 TOLERANCE = {torch.float64: 1e-7, torch.float32: 2e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
 FAILURES = (
-    RuntimeError,
-    IndexError,
-    ValueError,
-    TypeError,
-    NotImplementedError,
-    torch.OutOfMemoryError,
-)
+    RuntimeError, IndexError, ValueError, TypeError, NotImplementedError, torch.OutOfMemoryError,
+)  # fmt: skip
 
 
 class Difference(Exception):

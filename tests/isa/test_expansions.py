@@ -21,39 +21,18 @@ MACROS = [row for row in INSTRUCTIONS if row.macro and row.macro.types]
 CASES = [(row, word) for row in MACROS for word in (row.macro.types if row.types else ("",))]
 
 EXACT = {
-    "VMIN",
-    "VMAX",
-    "VMINN",
-    "VMAXN",
-    "VCOPYSIGN",
-    "VFLOOR",
-    "VCEIL",
-    "VROUND",
-    "VTRUNC",
-    "VPHILOX",
+    "VMIN", "VMAX", "VMINN", "VMAXN", "VCOPYSIGN", "VFLOOR", "VCEIL", "VROUND", "VTRUNC", "VPHILOX",
     "VREM",
-}
+}  # fmt: skip
 """Macros whose expansion gives the same bits; of integers all do."""
 ULPS = {"VDIV": 1.0, "VSQRT": 0.0, "VRCP": 1.0, "VPOW": 12.0, "VERFC": 6.0}
 """Largest difference in units in the last place, where it is not ``MOST``."""
 MOST = 4.0
 DOMAIN = {
-    "VSIN": 1e4,
-    "VCOS": 1e4,
-    "VTAN": 1e4,
-    "VASIN": 1.0,
-    "VACOS": 1.0,
-    "VATANH": 1.0,
-    "VEXP": 90.0,
-    "VEXP2": 150.0,
-    "VEXPM1": 90.0,
-    "VSINH": 90.0,
-    "VCOSH": 90.0,
-    "VTANH": 20.0,
-    "VERF": 6.0,
-    "VERFC": 11.0,
-    "VPOW": 30.0,
-}
+    "VSIN": 1e4, "VCOS": 1e4, "VTAN": 1e4, "VASIN": 1.0, "VACOS": 1.0, "VATANH": 1.0, "VEXP": 90.0,
+    "VEXP2": 150.0, "VEXPM1": 90.0, "VSINH": 90.0, "VCOSH": 90.0, "VTANH": 20.0, "VERF": 6.0,
+    "VERFC": 11.0, "VPOW": 30.0,
+}  # fmt: skip
 """Magnitude up to which most samples lie; of the others up to 10,000."""
 
 

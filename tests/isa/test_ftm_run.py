@@ -191,14 +191,10 @@ def test_a_program_that_is_no_text(folder, capsys):
 @pytest.mark.parametrize(
     "place",
     [
-        "SMOV {}, r1",
-        "DWAIT X[{}]",
-        "DLD b0[r1+{}], 3@100 | 100@1, X",
-        "SMOV r{}, r1",
-        "DLD b0[0], {}@100 | 100@1, X",
-        "[r{}] DWAITALL",
+        "SMOV {}, r1", "DWAIT X[{}]", "DLD b0[r1+{}], 3@100 | 100@1, X", "SMOV r{}, r1",
+        "DLD b0[0], {}@100 | 100@1, X", "[r{}] DWAITALL",
     ],
-)
+)  # fmt: skip
 def test_numbers_that_no_machine_has(folder, capsys, number, place):
     (folder / "p.lan").write_text(TEXT.replace("DWAIT X", place.format(number)))
     status, _, err = run(capsys, folder)

@@ -109,20 +109,16 @@ def test_parse_gives_plain_data():
         ("    SCID r1", "    @ret r1", "@ret stands alone", 5),
         ("  LOOP_kernel_0_0: 1, 64  // rows", "  LOOP_kernel_0_0:", "needs trip count bounds", 3),
         (
-            "  LOOP_kernel_0_0: 1, 64  // rows",
-            "  LOOP_kernel_0_0: 1",
-            "expected the least and the greatest",
-            3,
+            "  LOOP_kernel_0_0: 1, 64  // rows", "  LOOP_kernel_0_0: 1",
+            "expected the least and the greatest", 3,
         ),
         ("@scalar s0, f64", "@scaler s0, f64", "unknown directive @scaler", 1),
         ("@scalar s0, f64", "@scalar r0, f64", "expected a scalar's name", 9),
         ("@scalar s0, f64", "@in b9, f32, 4 x 4", "expected a shape such as 64x64", 5),
         ("@scalar s0, f64", "@const k9, f32, 1, 00zz", "hexadecimal", 1),
         (
-            "  @tile S, sm, f32, 1x96, 1, 0",
-            "  @tile S, sm, f32, 96, 1, 0",
-            "a tile has two extents",
-            3,
+            "  @tile S, sm, f32, 1x96, 1, 0", "  @tile S, sm, f32, 96, 1, 0",
+            "a tile has two extents", 3,
         ),
         (
             "  @tile S, sm, f32, 1x96, 1, 0",
@@ -134,7 +130,7 @@ def test_parse_gives_plain_data():
         ("      // fused", "  here:", "a label belongs", 3),
         ("      // fused", "    @map 1 x 1 -> S:v0", "not inside another @map", 5),
     ],
-)
+)  # fmt: skip
 def test_errors_point_at_the_fault(line, replacement, message, column):
     text = CANONICAL.replace(line, replacement, 1)
     number = text.split("\n").index(replacement) + 1

@@ -12,14 +12,9 @@ M7032 = presets.load("m7032")
 FAMILY = [presets.load(name) for name in ("m7032", "mt3000", "m7002")]
 """The machines whose costs are those of expansions; the host's are measured on the emulator."""
 TOKENS = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "i64": np.int64,
-    "i32": np.int32,
-    "i8": np.int8,
-    "u8": np.uint8,
-}
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32,
+    "i8": np.int8, "u8": np.uint8,
+}  # fmt: skip
 RNG = np.random.default_rng(3)
 
 

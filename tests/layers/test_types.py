@@ -8,16 +8,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = {
-    "torch",
-    "torch_mlir",
-    "accelerate",
-    "sklearn",
-    "transformers",
-    "torch_xla",
-    "rich",
-    "functorch",
-    "tensorboardX",
-}
+    "torch", "torch_mlir", "accelerate", "sklearn", "transformers", "torch_xla", "rich",
+    "functorch", "tensorboardX",
+}  # fmt: skip
 
 
 def settings() -> dict[str, Any]:

@@ -105,16 +105,10 @@ def test_random_loads(fast):
 @pytest.mark.parametrize(
     "name",
     [
-        "dense",
-        "rows",
-        "transposed",
-        "strided",
-        "reversed",
-        "channels last",
-        "transposed blocks",
+        "dense", "rows", "transposed", "strided", "reversed", "channels last", "transposed blocks",
         "windows",
     ],
-)
+)  # fmt: skip
 def test_stores(fast, name, token):
     rows, row_strides, columns, column_strides = SHAPES[name]
     r, c = int(np.prod(rows)), int(np.prod(columns))

@@ -52,18 +52,10 @@ def patched(image: bytes, section: str, number: int, field: str, value: int) -> 
 RETURN, STORE = 4, 2
 REFUSED = {
     "a predicate on the last instruction": (
-        "instructions",
-        RETURN,
-        "predicate",
-        3,
-        "a function's end",
+        "instructions", RETURN, "predicate", 3, "a function's end",
     ),
     "another last instruction": (
-        "instructions",
-        RETURN,
-        "opcode",
-        OPCODES["DWAITALL"],
-        "a function's end",
+        "instructions", RETURN, "opcode", OPCODES["DWAITALL"], "a function's end",
     ),
     "a store into an input": ("instructions", STORE, "buffer", 0, "into an input or a constant"),
     "a store into a constant": ("instructions", STORE, "buffer", 3, "into an input or a constant"),
@@ -74,7 +66,7 @@ REFUSED = {
     "slots of no size": ("tiles", 0, "slot_bytes", 0, "a tile"),
     "a slot beyond the greatest scratchpad": ("tiles", 0, "offset", 1 << 60, "a tile's place"),
     "a buffer with fewer bytes than elements": ("buffers", 0, "bytes", 8, "a buffer's size"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", REFUSED)

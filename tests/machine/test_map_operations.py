@@ -106,13 +106,9 @@ BINARY = {
 }
 UNARY = {"VNEG": lambda a: -a, "VABS": np.abs, "VMOV": lambda a: a}
 COMPARES = {
-    "VCMPEQ": np.equal,
-    "VCMPNE": np.not_equal,
-    "VCMPLT": np.less,
-    "VCMPLE": np.less_equal,
-    "VCMPGT": np.greater,
-    "VCMPGE": np.greater_equal,
-}
+    "VCMPEQ": np.equal, "VCMPNE": np.not_equal, "VCMPLT": np.less, "VCMPLE": np.less_equal,
+    "VCMPGT": np.greater, "VCMPGE": np.greater_equal,
+}  # fmt: skip
 
 
 def run_binary(machine, name, token, result, a, b):

@@ -9,20 +9,9 @@ import pytest
 from machine.machine_programs import MapProgram, from_bf16, run_text, suffix, to_bf16
 
 SHAPES = [
-    (1, 1),
-    (1, 7),
-    (7, 1),
-    (3, 5),
-    (5, 67),
-    (67, 5),
-    (2, 1023),
-    (3, 1025),
-    (40, 64),
-    (130, 33),
-    (9, 512),
-    (1, 5000),
-    (513, 2),
-]
+    (1, 1), (1, 7), (7, 1), (3, 5), (5, 67), (67, 5), (2, 1023), (3, 1025), (40, 64), (130, 33),
+    (9, 512), (1, 5000), (513, 2),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("pad", [0, 3])
@@ -111,16 +100,11 @@ def test_reductions_of_types(fast, token, scope):
         if token == "bf16"
         else values.astype(
             {
-                "f64": "f8",
-                "f16": "f2",
-                "i64": "i8",
-                "i32": "i4",
-                "i16": "i2",
-                "i8": "i1",
+                "f64": "f8", "f16": "f2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1",
                 "u8": "u1",
             }[token]
         )
-    )
+    )  # fmt: skip
     names = ["sum", "min", "max"]
     program = MapProgram(
         6,

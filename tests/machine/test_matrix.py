@@ -9,26 +9,13 @@ from ftm_backend.machine import MachineError
 from machine.machine_programs import NUMPY, from_bf16, run_text, to_bf16
 
 RESULT = {
-    "f64": "f64",
-    "f32": "f32",
-    "bf16": "f32",
-    "f16": "f32",
-    "i8": "i32",
-    "i32": "i32",
+    "f64": "f64", "f32": "f32", "bf16": "f32", "f16": "f32", "i8": "i32", "i32": "i32",
     "i64": "i64",
-}
+}  # fmt: skip
 SIZES = [
-    (1, 1, 1),
-    (3, 5, 7),
-    (14, 32, 16),
-    (15, 33, 17),
-    (96, 96, 64),
-    (29, 100, 130),
-    (1, 130, 40),
-    (100, 1, 9),
-    (5, 10, 600),
-    (2, 200, 3),
-]
+    (1, 1, 1), (3, 5, 7), (14, 32, 16), (15, 33, 17), (96, 96, 64), (29, 100, 130), (1, 130, 40),
+    (100, 1, 9), (5, 10, 600), (2, 200, 3),
+]  # fmt: skip
 
 
 def program(token: str, m: int, n: int, k: int, suffix: str, pad: int, repeat: int = 1) -> str:

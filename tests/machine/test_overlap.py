@@ -31,18 +31,10 @@ PROGRAM = """@program t, host
 """
 APART, PARTLY, SAME = 512, 64, 0
 OPERATIONS = {
-    "SORT X, Y": "i64",
-    "MERGE X, Q, Y": "i64",
-    "MERGE Q, X, Y": "i64",
-    "TRANS X, Y": "i64",
-    "FOLD X, 1@1 | 8@1 8@0, Y": "i64",
-    "DCP X, Y": "i64",
-    "DCW X, 8@8 | 8@1, Y": "i64",
-    "MM X, Q, Y": "i64",
-    "MM Q, X, Y": "i64",
-    "MM.ACC Q, X, Y": "f64",
-    "SCAN.ADD X, C, Y": "f64",
-}
+    "SORT X, Y": "i64", "MERGE X, Q, Y": "i64", "MERGE Q, X, Y": "i64", "TRANS X, Y": "i64",
+    "FOLD X, 1@1 | 8@1 8@0, Y": "i64", "DCP X, Y": "i64", "DCW X, 8@8 | 8@1, Y": "i64",
+    "MM X, Q, Y": "i64", "MM Q, X, Y": "i64", "MM.ACC Q, X, Y": "f64", "SCAN.ADD X, C, Y": "f64",
+}  # fmt: skip
 
 
 def text(instruction: str, type: str, shift: int, space: str = "am", carry_at: int = 16384) -> str:

@@ -214,14 +214,8 @@ class Case:
         """Random operands in the order of the parameters."""
         generator = torch.Generator().manual_seed(seed)
         b, h, m, n, d, v, kind = (
-            self.batch,
-            self.heads,
-            self.m,
-            self.n,
-            self.d,
-            self.v,
-            TYPES[self.dtype],
-        )
+            self.batch, self.heads, self.m, self.n, self.d, self.v, TYPES[self.dtype],
+        )  # fmt: skip
 
         def normal(*shape: int) -> Tensor:
             return torch.randn(shape, generator=generator, dtype=torch.float64).to(kind)

@@ -23,13 +23,9 @@ SMALL = replace(HOST, am_bytes=16 * 1024, sm_bytes=4 * 1024)
 OVERLAPPED = replace(SMALL, am_bytes=24 * 1024, dma_overlaps=True, cores=3)
 
 NUMPY = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "i64": np.int64,
-    "i32": np.int32,
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32,
     "i8": np.int8,
-}
+}  # fmt: skip
 
 
 def tensor(shape: Sequence[int], dtype: str = "f32") -> str:

@@ -17,16 +17,9 @@ import numpy as np
 from ftm_backend.mlir import ir
 
 _TYPES = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "i64": np.int64,
-    "i32": np.int32,
-    "i16": np.int16,
-    "i8": np.int8,
-    "i1": np.bool_,
-    "index": np.int64,
-}
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32,
+    "i16": np.int16, "i8": np.int8, "i1": np.bool_, "index": np.int64,
+}  # fmt: skip
 
 
 def _dtype(kind: Any) -> Any:
@@ -258,33 +251,14 @@ def _body(block: Any, arguments: Sequence[Any], loops: Sequence[Any], env: dict)
 
 
 _FLOAT = [
-    "false",
-    "eq",
-    "gt",
-    "ge",
-    "lt",
-    "le",
-    "ne",
-    "ord",
-    "ueq",
-    "ugt",
-    "uge",
-    "ult",
-    "ule",
-    "une",
-    "uno",
-    "true",
-]
+    "false", "eq", "gt", "ge", "lt", "le", "ne", "ord", "ueq", "ugt", "uge", "ult", "ule", "une",
+    "uno", "true",
+]  # fmt: skip
 _INT = ["eq", "ne", "lt", "le", "gt", "ge", "ult", "ule", "ugt", "uge"]
 _COMPARE = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "une": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
+    "eq": np.equal, "ne": np.not_equal, "une": np.not_equal, "lt": np.less, "le": np.less_equal,
+    "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
 _ARITH: dict[str, Callable[..., Any]] = {
     "arith.addf": np.add,
     "arith.addi": np.add,

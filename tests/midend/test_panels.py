@@ -58,15 +58,10 @@ def check(
 # -------------------------------------------------------------------------------
 
 GRIDS = {
-    "one core": (1, 1, "none"),
-    "rows": (3, 1, "none"),
-    "columns": (1, 3, "none"),
-    "columns share A": (1, 3, "a"),
-    "groups share A": (2, 2, "a"),
-    "rows share B": (3, 1, "b"),
-    "rows pool B": (3, 1, "none"),
-    "groups share A, pool B": (2, 2, "a"),
-}
+    "one core": (1, 1, "none"), "rows": (3, 1, "none"), "columns": (1, 3, "none"),
+    "columns share A": (1, 3, "a"), "groups share A": (2, 2, "a"), "rows share B": (3, 1, "b"),
+    "rows pool B": (3, 1, "none"), "groups share A, pool B": (2, 2, "a"),
+}  # fmt: skip
 LOOPS = {
     "m": (True, False),
     "m keeps A": (True, True),
@@ -143,15 +138,10 @@ def test_every_plan_is_right(
 # -------------------------------------------------------------------------
 
 EQUATIONS = {
-    "NN": "mk,kn->mn",
-    "NT": "mk,nk->mn",
-    "TN": "km,kn->mn",
-    "TT": "km,nk->mn",
-    "batch": "bmk,bkn->bmn",
-    "shared weights": "mk,bkn->bmn",
-    "heads": "bmhk,bnhk->bhmn",
+    "NN": "mk,kn->mn", "NT": "mk,nk->mn", "TN": "km,kn->mn", "TT": "km,nk->mn",
+    "batch": "bmk,bkn->bmn", "shared weights": "mk,bkn->bmn", "heads": "bmhk,bnhk->bhmn",
     "two summed": "amk,kna->mn",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
@@ -216,15 +206,9 @@ def problem(
 
 
 SIZES = [
-    (1000, 900, 800),
-    (144, 3000, 1000),
-    (5000, 96, 300),
-    (64, 64, 9000),
-    (700, 33, 2000),
-    (2, 3000, 3000),
-    (3000, 2, 3000),
-    (2048, 2048, 64),
-]
+    (1000, 900, 800), (144, 3000, 1000), (5000, 96, 300), (64, 64, 9000), (700, 33, 2000),
+    (2, 3000, 3000), (3000, 2, 3000), (2048, 2048, 64),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("cores", [1, 8])

@@ -10,12 +10,8 @@ from midend.contraction_programs import HOST, NUMPY, OVERLAPPED, SMALL, assembly
 
 MACHINES = {"host": (HOST, 2), "small": (SMALL, 1), "overlapped": (OVERLAPPED, 3)}
 UFUNCS = {
-    "add": np.add,
-    "mul": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-    "lse": np.logaddexp,
-}
+    "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "lse": np.logaddexp,
+}  # fmt: skip
 
 
 def scan(shape: tuple[int, ...], kind: str, dtype: str = "f32") -> str:
@@ -42,21 +38,10 @@ func.func @main(%x: {t}) -> {out} {{
 @pytest.mark.parametrize(
     "shape",
     [
-        (1, 1, 1),
-        (3, 50, 1),
-        (3, 5000, 1),
-        (1, 9001, 1),
-        (1500, 7, 1),
-        (4, 50, 5),
-        (700, 3, 2),
-        (2, 700, 33),
-        (1, 40, 900),
-        (5, 3, 8),
-        (1, 1, 40),
-        (0, 3, 2),
-        (3, 0, 9),
+        (1, 1, 1), (3, 50, 1), (3, 5000, 1), (1, 9001, 1), (1500, 7, 1), (4, 50, 5), (700, 3, 2),
+        (2, 700, 33), (1, 40, 900), (5, 3, 8), (1, 1, 40), (0, 3, 2), (3, 0, 9),
     ],
-)
+)  # fmt: skip
 def test_scan_of_every_shape(shape: tuple[int, ...], machine: str) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     parameters, cores = MACHINES[machine]
@@ -87,18 +72,10 @@ def test_scan_of_every_kind(kind: str, dtype: str, shape: tuple[int, ...]) -> No
 @pytest.mark.parametrize(
     "shape",
     [
-        (1, 1),
-        (3, 50),
-        (3000, 3),
-        (3, 5000),
-        (1, 9001),
-        (2, 2048),
-        (2, 2049),
-        (1, 33000),
-        (0, 4),
+        (1, 1), (3, 50), (3000, 3), (3, 5000), (1, 9001), (2, 2048), (2, 2049), (1, 33000), (0, 4),
         (4, 0),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("values", ["random", "few", "descending"])
 def test_sort(values: str, shape: tuple[int, ...], machine: str) -> None:
     rng = np.random.default_rng(0)
@@ -118,21 +95,11 @@ def test_sort(values: str, shape: tuple[int, ...], machine: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "kept"),
     [
-        ((1, 1), 1),
-        ((3, 50), 5),
-        ((3, 50), 49),
-        ((300, 30), 1),
-        ((3, 5000), 4),
-        ((2, 5000), 300),
-        ((2, 5000), 2000),
-        ((1, 33000), 7),
-        ((1, 33000), 256),
-        ((1, 33000), 257),
-        ((3, 2000), 100),
-        ((2, 9000), 8999),
-        ((4, 5), 0),
+        ((1, 1), 1), ((3, 50), 5), ((3, 50), 49), ((300, 30), 1), ((3, 5000), 4), ((2, 5000), 300),
+        ((2, 5000), 2000), ((1, 33000), 7), ((1, 33000), 256), ((1, 33000), 257), ((3, 2000), 100),
+        ((2, 9000), 8999), ((4, 5), 0),
     ],
-)
+)  # fmt: skip
 def test_first_of_sorted_rows(shape: tuple[int, ...], kept: int, machine: str) -> None:
     parameters, cores = MACHINES[machine]
     for x in (

@@ -29,19 +29,13 @@ def test_products_that_nobody_tuned_for() -> None:
 
 
 CONVOLUTIONS = {
-    "forward 16x64x8x8 to 64, 3x3,": 56,
-    "forward 16x3x32x32 to 64, 7x7": 66,
-    "forward 16x256x2x2 to 512, 1x1": 70,
-    "forward 16x128x4x4 to 256, 3x3 stride": 63,
-    "weight 16x256x2x2 to 256, 3x3,": 72,
-    "weight 16x64x8x8 to 128, 3x3 stride": 34,
-    "weight 16x3x32x32 to 64, 7x7": 47,
-    "input 16x512x1x1 to 512, 3x3,": 85,
-    "input 16x64x8x8 to 64, 3x3,": 49,
-    "input 16x64x8x8 to 128, 3x3 stride": 20,
-    "input 16x64x8x8 to 128, 1x1 stride": 30,
-    "input 16x256x2x2 to 512, 1x1": 46,
-}
+    "forward 16x64x8x8 to 64, 3x3,": 56, "forward 16x3x32x32 to 64, 7x7": 66,
+    "forward 16x256x2x2 to 512, 1x1": 70, "forward 16x128x4x4 to 256, 3x3 stride": 63,
+    "weight 16x256x2x2 to 256, 3x3,": 72, "weight 16x64x8x8 to 128, 3x3 stride": 34,
+    "weight 16x3x32x32 to 64, 7x7": 47, "input 16x512x1x1 to 512, 3x3,": 85,
+    "input 16x64x8x8 to 64, 3x3,": 49, "input 16x64x8x8 to 128, 3x3 stride": 20,
+    "input 16x64x8x8 to 128, 1x1 stride": 30, "input 16x256x2x2 to 512, 1x1": 46,
+}  # fmt: skip
 """Percent of the roofline, of images of 32x32."""
 
 MEDIANS = {"forward": 74, "input": 75, "weight": 70}

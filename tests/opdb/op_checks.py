@@ -44,15 +44,9 @@ ON_CPU = ("tensor_split",)
 """Entries whose tensor arguments after the first are split positions and always on the CPU."""
 
 TIES = {
-    "kthvalue": 1,
-    "topk": 1,
-    "median": 0,
-    "nanmedian": 0,
-    "mode": 0,
-    "sort": 0,
-    "argsort": 0,
+    "kthvalue": 1, "topk": 1, "median": 0, "nanmedian": 0, "mode": 0, "sort": 0, "argsort": 0,
     "msort": 0,
-}
+}  # fmt: skip
 """Entries with indices as results, which are undetermined for equal values (unless `stable=True`).
 They are compared by the values at these indices. The number is the position of `dim` among the
 arguments."""
@@ -448,13 +442,7 @@ def _jvp(op: Any, dtype: torch.dtype) -> Iterator[Case]:
 
 
 CHECKS: dict[str, Callable[[Any, torch.dtype], Iterator[Case]]] = {
-    "forward": _forward,
-    "backward": _backward,
-    "noncontiguous": _noncontiguous,
-    "inplace": _inplace,
-    "out": _out,
-    "errors": _errors,
-    "second": _second,
-    "jvp": _jvp,
-}
+    "forward": _forward, "backward": _backward, "noncontiguous": _noncontiguous,
+    "inplace": _inplace, "out": _out, "errors": _errors, "second": _second, "jvp": _jvp,
+}  # fmt: skip
 """The checks, in the order in which they run."""

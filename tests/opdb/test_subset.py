@@ -38,15 +38,7 @@ CHANGING = 4
 
 DTYPES = {
     "add": (
-        "float64",
-        "bfloat16",
-        "float16",
-        "int8",
-        "uint8",
-        "int16",
-        "int32",
-        "int64",
-        "bool",
+        "float64", "bfloat16", "float16", "int8", "uint8", "int16", "int32", "int64", "bool",
         "complex64",
     ),
     "sum": ("bfloat16", "int8", "bool"),
@@ -56,7 +48,7 @@ DTYPES = {
     "sort": ("bool", "uint8"),
     "index_select": ("float16", "int16"),
     "softmax": ("bfloat16", "float16"),
-}
+}  # fmt: skip
 """Entries of op_db that run forward and backward in other dtypes."""
 
 PROMISED = {(entry["db"], entry["entry"]): entry for entry in support.load()}

@@ -14,25 +14,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, TensorType, Trace
 
 DTYPES = {
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint8: "u8",
-    torch.bool: "i1",
-    torch.uint16: "u16",
-    torch.uint32: "u32",
-    torch.uint64: "u64",
-    torch.float8_e4m3fn: "f8e4m3fn",
-    torch.float8_e5m2: "f8e5m2",
-    torch.float8_e4m3fnuz: "f8e4m3fnuz",
-    torch.float8_e5m2fnuz: "f8e5m2fnuz",
+    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
+    torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
+    torch.bool: "i1", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
+    torch.float8_e4m3fn: "f8e4m3fn", torch.float8_e5m2: "f8e5m2",
+    torch.float8_e4m3fnuz: "f8e4m3fnuz", torch.float8_e5m2fnuz: "f8e5m2fnuz",
     torch.float8_e8m0fnu: "f8e8m0fnu",
-}
+}  # fmt: skip
 TORCH = {token: dtype for dtype, token in DTYPES.items()}
 LEFT_OUT = {"device", "layout", "pin_memory", "generator", "non_blocking"}
 CONSTANT_SCALARS = {  # Scalars that shape the code: the recorder prints their values
@@ -49,25 +37,10 @@ CONSTANT_SCALARS = {  # Scalars that shape the code: the recorder prints their v
     ("renorm", "p"),
 }
 RANDOM = {
-    "uniform",
-    "normal_functional",
-    "bernoulli",
-    "random",
-    "exponential",
-    "rand",
-    "randn",
-    "randint",
-    "rand_like",
-    "randn_like",
-    "randint_like",
-    "native_dropout",
-    "normal",
-    "log_normal",
-    "cauchy",
-    "geometric",
-    "randperm",
-    "multinomial",
-}
+    "uniform", "normal_functional", "bernoulli", "random", "exponential", "rand", "randn",
+    "randint", "rand_like", "randn_like", "randint_like", "native_dropout", "normal", "log_normal",
+    "cauchy", "geometric", "randperm", "multinomial",
+}  # fmt: skip
 
 
 def tensor_type(x: torch.Tensor) -> TensorType:

@@ -174,26 +174,14 @@ def ternary(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 
 
 NUMBERS = {
-    "negative_slope": 0.1,
-    "alpha": 1.25,
-    "scale": 1.1,
-    "input_scale": 0.9,
-    "min_val": -1.0,
-    "max_val": 1.5,
-    "lambd": 0.6,
-    "beta": 1.5,
-    "threshold": 0.5,
-    "value": -2,
-}
+    "negative_slope": 0.1, "alpha": 1.25, "scale": 1.1, "input_scale": 0.9, "min_val": -1.0,
+    "max_val": 1.5, "lambd": 0.6, "beta": 1.5, "threshold": 0.5, "value": -2,
+}  # fmt: skip
 
 
 DEPENDS_ON_PLACE = (
-    "hardtanh_backward",
-    "hardshrink_backward",
-    "softshrink_backward",
-    "gelu",
-    "gelu_backward",
-)
+    "hardtanh_backward", "hardshrink_backward", "softshrink_backward", "gelu", "gelu_backward",
+)  # fmt: skip
 """PyTorch's vector code and the scalar code for the rest of a row treat NaN or infinity differently
 here."""
 

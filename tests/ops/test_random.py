@@ -268,18 +268,8 @@ def test_every_random_family_is_covered() -> None:
     """A new random family needs a test in this file."""
     families = {r.family for r in RECORDS.values() if r.family.startswith("random")}
     assert families == {
-        "random_uniform",
-        "random_normal",
-        "random_normal_tensor",
-        "random_bernoulli_p",
-        "random_bernoulli",
-        "random_bernoulli_tensor",
-        "random_integers",
-        "random_exponential",
-        "random_dropout",
-        "random_log_normal",
-        "random_cauchy",
-        "random_geometric",
-        "random_permutation",
-        "random_multinomial",
-    }
+        "random_uniform", "random_normal", "random_normal_tensor", "random_bernoulli_p",
+        "random_bernoulli", "random_bernoulli_tensor", "random_integers", "random_exponential",
+        "random_dropout", "random_log_normal", "random_cauchy", "random_geometric",
+        "random_permutation", "random_multinomial",
+    }  # fmt: skip

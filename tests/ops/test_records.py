@@ -73,25 +73,10 @@ def calls(name: str, token: str) -> list[tuple[capture.Recording, list[torch.Ten
 def _unsupported(message: str) -> bool:
     """Whether PyTorch's CPU itself does not take the dtype."""
     words = (
-        "not implemented for",
-        "not supported",
-        "result type",
-        "only supports",
-        "can't be cast",
-        "Expected",
-        "expected",
-        "does not support",
-        "must be",
-        "should be",
-        "Can only",
-        "requires",
-        "cannot be",
-        "For integral",
-        "not enabled",
-        "Boolean",
-        "got ",
-        "unsupported",
-    )
+        "not implemented for", "not supported", "result type", "only supports", "can't be cast",
+        "Expected", "expected", "does not support", "must be", "should be", "Can only", "requires",
+        "cannot be", "For integral", "not enabled", "Boolean", "got ", "unsupported",
+    )  # fmt: skip
     return any(word in message for word in words)
 
 

@@ -20,22 +20,11 @@ def view_step(draw: Any) -> Step:
     kind = draw(
         st.sampled_from(
             [
-                "slice",
-                "select",
-                "permute",
-                "unsqueeze",
-                "squeeze",
-                "narrow",
-                "diagonal",
-                "view",
-                "unfold",
-                "movedim",
-                "flatten",
-                "expand",
-                "as_strided",
+                "slice", "select", "permute", "unsqueeze", "squeeze", "narrow", "diagonal", "view",
+                "unfold", "movedim", "flatten", "expand", "as_strided",
             ]
         )
-    )
+    )  # fmt: skip
     a, b, c = (draw(st.integers(0, 5)) for _ in range(3))
 
     def apply(x: Tensor) -> Tensor:

@@ -11,46 +11,17 @@ from torch import Tensor
 from properties.cases import ALL, FLOATS, INTS, Call, broadcast, extents, holds, operands, shapes
 
 OVER_DIMS = [
-    "sum",
-    "mean",
-    "amax",
-    "amin",
-    "logsumexp",
-    "var",
-    "std",
-    "nansum",
-    "count_nonzero",
-    "all",
+    "sum", "mean", "amax", "amin", "logsumexp", "var", "std", "nansum", "count_nonzero", "all",
     "any",
-]
+]  # fmt: skip
 OVER_ONE = [
-    "argmax",
-    "argmin",
-    "prod",
-    "cumsum",
-    "max",
-    "min",
-    "all",
-    "any",
-    "softmax",
-    "cumprod",
-    "sort",
-    "median",
-    "cummax",
-    "diff",
-    "logcumsumexp",
-]
+    "argmax", "argmin", "prod", "cumsum", "max", "min", "all", "any", "softmax", "cumprod", "sort",
+    "median", "cummax", "diff", "logcumsumexp",
+]  # fmt: skip
 FLOATING = {"mean", "logsumexp", "var", "std", "softmax", "logcumsumexp"}
 WITHOUT_KEEPDIM = {
-    "cumsum",
-    "softmax",
-    "cumprod",
-    "sort",
-    "cummax",
-    "diff",
-    "count_nonzero",
-    "logcumsumexp",
-}
+    "cumsum", "softmax", "cumprod", "sort", "cummax", "diff", "count_nonzero", "logcumsumexp",
+}  # fmt: skip
 
 
 @st.composite
@@ -109,19 +80,11 @@ def products(draw: Any) -> Call:
     kind = draw(
         st.sampled_from(
             [
-                "mm",
-                "matmul",
-                "vector",
-                "matrix vector",
-                "bmm",
-                "addmm",
-                "linear",
-                "einsum",
-                "outer",
-                "baddbmm",
+                "mm", "matmul", "vector", "matrix vector", "bmm", "addmm", "linear", "einsum",
+                "outer", "baddbmm",
             ]
         )
-    )
+    )  # fmt: skip
     special = lambda o: type(o)(o.shape, o.dtype, o.layout, o.seed, False)
     pick = lambda *shape: special(draw(operands(shape, dtype)))
     calls = {
@@ -168,20 +131,11 @@ def moving(draw: Any) -> Call:
     kind = draw(
         st.sampled_from(
             [
-                "cat",
-                "stack",
-                "split",
-                "chunk",
-                "unbind",
-                "tensor_split",
-                "repeat",
-                "roll",
-                "flip",
-                "tile",
-                "repeat_interleave",
+                "cat", "stack", "split", "chunk", "unbind", "tensor_split", "repeat", "roll",
+                "flip", "tile", "repeat_interleave",
             ]
         )
-    )
+    )  # fmt: skip
     if kind in ("cat", "stack"):
         count = draw(st.integers(1, 4))
         parts = []

@@ -13,19 +13,10 @@ from ftm_lazy.device import registration
 EVERY_OP: dict[str, list[str]] = {"*": []}
 COMPILED = {name: list(dtypes) for name, dtypes in native_ops().items()}
 ON_BOTH = (
-    "test_eager_semantics",
-    "test_booleans",
-    "test_concatenations",
-    "test_equal_layers",
-    "test_factories",
-    "test_first_steps",
-    "test_random",
-    "test_runs",
-    "test_storages",
-    "test_unrolled",
-    "test_windows",
-    "test_writes_in_order",
-)
+    "test_eager_semantics", "test_booleans", "test_concatenations", "test_equal_layers",
+    "test_factories", "test_first_steps", "test_random", "test_runs", "test_storages",
+    "test_unrolled", "test_windows", "test_writes_in_order",
+)  # fmt: skip
 """Modules whose tests do not depend on the executor, so they run on the machine too."""
 
 

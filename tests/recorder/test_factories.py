@@ -20,15 +20,10 @@ def deterministic() -> Iterator[None]:
 @pytest.mark.parametrize(
     "dtype",
     [
-        torch.float32,
-        torch.bfloat16,
-        torch.complex64,
-        torch.int8,
-        torch.int64,
-        torch.uint64,
+        torch.float32, torch.bfloat16, torch.complex64, torch.int8, torch.int64, torch.uint64,
         torch.bool,
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     "make",
     [

@@ -90,14 +90,10 @@ def _as_an_index(tensor: Tensor) -> list[Any]:
 
 
 CASES: dict[str, Callable[[Tensor], list[Any]]] = {
-    "read": _read,
-    "read as other types": _read_as,
-    "written through": _write_through,
-    "written beneath": _written_beneath,
-    "slice of a slice": _slice_of_a_slice,
-    "copied and saved": _copies,
-    "as an index": _as_an_index,
-}
+    "read": _read, "read as other types": _read_as, "written through": _write_through,
+    "written beneath": _written_beneath, "slice of a slice": _slice_of_a_slice,
+    "copied and saved": _copies, "as an index": _as_an_index,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -28,13 +28,9 @@ def test_files_and_inputs(tmp_path):
     place = dump.write(tmp_path / "new", TEXTS)
     assert place.name.startswith("000_")
     assert sorted(file.name for file in place.iterdir()) == [
-        "00_trace.trace",
-        "01_torch.mlir",
-        "02_linalg.mlir",
-        "03_ftm.tiles",
-        "04_asm.lan",
+        "00_trace.trace", "01_torch.mlir", "02_linalg.mlir", "03_ftm.tiles", "04_asm.lan",
         "inputs.json",
-    ]
+    ]  # fmt: skip
     assert (place / "00_trace.trace").read_text() == TRACE
     assert json.loads((place / "inputs.json").read_text()) == [
         {"kind": "tensor", "dtype": "f32", "shape": [64, 10]},

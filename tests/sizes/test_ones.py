@@ -87,14 +87,10 @@ def _turned(n: int, m: int) -> str:
 
 
 MADE: dict[str, tuple[Callable[[int, int], str], bool]] = {
-    "tokens": (_tokens, True),
-    "rows": (_rows, False),
-    "heads": (_heads, False),
-    "written": (_written, False),
-    "joined": (_joined, True),
-    "chosen": (_chosen, True),
+    "tokens": (_tokens, True), "rows": (_rows, False), "heads": (_heads, False),
+    "written": (_written, False), "joined": (_joined, True), "chosen": (_chosen, True),
     "turned": (_turned, True),
-}
+}  # fmt: skip
 """The trace for two sizes, and whether a program of several has to serve all others."""
 
 sizes = st.integers(1, 7)

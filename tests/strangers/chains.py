@@ -263,19 +263,9 @@ def convolution(chain: Chain, t: int) -> None:
 
 
 MOVES = (
-    elementwise,
-    elementwise,
-    broadcast,
-    broadcast,
-    product,
-    product,
-    reduction,
-    along,
-    view,
-    view,
-    joining,
-    convolution,
-)
+    elementwise, elementwise, broadcast, broadcast, product, product, reduction, along, view, view,
+    joining, convolution,
+)  # fmt: skip
 
 
 def make(random: Random) -> Chain:

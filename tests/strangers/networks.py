@@ -87,18 +87,10 @@ def activation(random: Random) -> nn.Module:
     """An activation of any kind."""
     return random.choice(
         (
-            nn.ReLU,
-            nn.GELU,
-            nn.SiLU,
-            nn.Tanh,
-            nn.Sigmoid,
-            nn.LeakyReLU,
-            nn.ELU,
-            nn.Hardswish,
-            nn.Softplus,
-            nn.Identity,
+            nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.ELU, nn.Hardswish,
+            nn.Softplus, nn.Identity,
         )
-    )()
+    )()  # fmt: skip
 
 
 def norm(random: Random, channels: int, dims: int) -> nn.Module:

@@ -73,14 +73,8 @@ def contiguous(x: Tensor) -> Tensor:
 
 
 LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (
-    contiguous,
-    permuted,
-    transposed,
-    channels_last,
-    expanded,
-    sliced,
-    stepped,
-)
+    contiguous, permuted, transposed, channels_last, expanded, sliced, stepped,
+)  # fmt: skip
 NOT_COMPARED = {
     "as_strided_partial_views": "its samples are views of a storage that is larger than the tensor, which another device does not get",
     "tensor_split": "where to split is taken from a tensor on the CPU alone",

@@ -42,16 +42,9 @@ def python(tmp_path_factory) -> Path:
     )
     found = directory / "bin" / "python"
     install = [
-        found,
-        "-m",
-        "pip",
-        "install",
-        "--no-deps",
-        "--no-build-isolation",
-        "--disable-pip-version-check",
-        "--no-index",
-        source,
-    ]
+        found, "-m", "pip", "install", "--no-deps", "--no-build-isolation",
+        "--disable-pip-version-check", "--no-index", source,
+    ]  # fmt: skip
     done = subprocess.run(install, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return found
