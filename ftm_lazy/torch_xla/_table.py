@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from itertools import groupby
 from typing import Any
 
 from ftm_lazy.torch_xla import _inert, _names
@@ -56,19 +55,17 @@ def _reason(message: str) -> str:
 
 
 def table() -> str:
-    """Format all names except methods as Markdown tables, one for each module."""
-    rows = [
-        row
-        for row in _names.names()
-        if "." not in row.name and not row.module.startswith("experimental.pallas")
-    ]
-    lines = []
-    for module, group in groupby(rows, key=lambda row: row.module):
-        names = [row for row in group if row.name]
-        lines += ["", f"**`{f'torch_xla.{module}'.rstrip('.')}`**", ""]
-        if not names:
-            lines += ["Importable; it has no public names.", ""]
+    """Format all names except methods as one Markdown table; a row has a module's names of one state."""
+    lines = ["| module | names | state | |", "|---|---|---|---|"]
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for row in _names.names():
+        if "." in row.name or row.module.startswith("experimental.pallas"):
             continue
-        lines += ["| name | state | |", "|---|---|---|"]
-        lines += ["| `{}` | {} | {} |".format(row.name, *state(row)) for row in names]
-    return "\n".join(lines).lstrip("\n") + "\n"
+        key = (row.module, *(state(row) if row.name else ("", "importable")))
+        groups.setdefault(key, []).extend([f"`{row.name}`"] if row.name else [])
+    populated = {module for (module, *_), names in groups.items() if names}
+    for (module, *cells), names in groups.items():
+        if names or module not in populated:
+            path = f"`{f'torch_xla.{module}'.rstrip('.')}`"
+            lines.append(f"| {' | '.join((path, ' '.join(names), *cells))} |")
+    return "\n".join(lines) + "\n"

@@ -19,7 +19,6 @@ from ftm_backend.midend.schedule.attention.backward_multipass_tiling import (
 )
 from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern
 from ftm_backend.perf_model import cycle_model
-from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
 from midend.attention_programs import CASES as FORWARD
 from midend.attention_programs import M7032, Case, check, joined, linalg
@@ -36,7 +35,6 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel(name: str) -> None:
     assert joined(CASES[name]) == ["attention-backward"]
-    assert "attention-backward" not in joined(CASES[name], presets.load("host"))
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])

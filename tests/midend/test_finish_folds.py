@@ -204,12 +204,6 @@ def test_moved_where_it_pays() -> None:
     )
 
 
-def test_other_presets_have_no_such_kernels() -> None:
-    assert "FOLD" not in driver.run_from(
-        "trace", Program("3x3 by 2").text, "asm", CompileOptions(machine="host", cores=2)
-    )
-
-
 def test_an_updated_tensor_is_read_when_it_is_complete(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

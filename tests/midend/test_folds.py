@@ -247,12 +247,6 @@ def convolution(side: int, window: int, stride: int, backward: bool, groups: int
     )
 
 
-def test_geometry_is_that_of_the_convolution() -> None:
-    (made,) = folded(convolution(28, 3, 2, backward=True))
-    assert made.attributes == {"stride": "2,2", "dilation": "1,1", "padding": "1,1"}
-    assert [tensor.view.sizes for tensor in made.tensors] == [(16, 128, 14, 14), (128, 64, 3, 3)]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -263,13 +257,6 @@ def test_geometry_is_that_of_the_convolution() -> None:
 )
 def test_what_is_no_transposed_convolution_stays(text: str) -> None:
     assert not folded(text)
-
-
-def test_other_machines_keep_phases() -> None:
-    text, *_ = gradient("3x3 by 2", "f32")
-    assert "FOLD" not in driver.run_from(
-        "trace", text, "asm", CompileOptions(machine="host", cores=2)
-    )
 
 
 @pytest.mark.parametrize(

@@ -206,16 +206,6 @@ def test_a_plan_costs_what_is_charged_and_less_than_two_kernels(
     assert charged < 0.95 * (one.cycles + other.cycles)
 
 
-def test_other_machines_keep_two_kernels() -> None:
-    text = driver.run_from(
-        "trace",
-        steps(16, 128, 128, 1),
-        "fuse-conv-backward",
-        CompileOptions(machine="host", cores=2),
-    )
-    assert 'kind = "gradients"' not in text
-
-
 def test_large_images_stay_two_kernels() -> None:
     """Neither their windows nor their gradients fit beside each other on chip."""
     text = driver.run_from(

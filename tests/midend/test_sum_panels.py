@@ -169,14 +169,6 @@ def test_results(name: str, cores: int) -> None:
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("name", [name for name in LAYERS if name not in ("odd", "one filter")])
-def test_sums_are_taken_in_the_kernel_of_the_product(name: str) -> None:
-    kernel = product(LAYERS[name])
-    assert kernel.kind == "summed"
-    assert [s.is_reduction for s in kernel.statements[-2:]] == [True, True]
-
-
-@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("dtype", ["f64", "bf16", "f16"])
 @pytest.mark.parametrize("name", ["a network's first", "one place"])
 def test_types(name: str, dtype: str) -> None:
@@ -233,7 +225,3 @@ def test_what_is_normalized_where_it_is_summed_is_read_once() -> None:
     for step in pipeline.pipeline(M7032)[:-1]:
         value = step.run(value, M7032)
     assert not any(k.kind == "summed" for k in value.kernels)
-
-
-def test_other_presets_have_no_such_kernels() -> None:
-    assert not any(k.kind == "summed" for k in planned(LAYERS["3x3"], presets.load("host")).kernels)
