@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ftm_backend.codegen.multi_buffer import SlotPlaces, overlap
+from ftm_backend.codegen.multi_buffer import BufferAliases, overlap
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.tile.kernel_tree import TileBranch, TileLoop
 
@@ -39,9 +39,9 @@ def loop_of(kernel):
     return next(statement for statement in branch.body if isinstance(statement, TileLoop))
 
 
-def depths(lab, build, places=None, machine=None):
+def depths(lab, build, aliases=None, machine=None):
     kernel = lab.kernel(build)
-    overlap(kernel, machine or lab.overlapping, places or SlotPlaces())
+    overlap(kernel, machine or lab.overlapping, aliases or BufferAliases())
     return {tile.name: tile.depth for tile in kernel.tiles}, kernel
 
 
@@ -62,9 +62,9 @@ def test_results_stay_the_same(lab):
 
 
 def test_an_update_in_place_walks_the_same_blocks_and_may_be_pipelined(lab):
-    places = SlotPlaces()
-    places.share("o0", "b0")
-    assert depths(lab, stream(), places)[0] == {"T0": 2, "T1": 2}
+    aliases = BufferAliases()
+    aliases.add_alias("o0", "b0")
+    assert depths(lab, stream(), aliases)[0] == {"T0": 2, "T1": 2}
     text = lab.text(stream(), [("f32", [64])], [("f32", [64], "b0")], overlap=True)
     x = np.arange(64, dtype=np.float32)
     np.testing.assert_array_equal(lab.run(text, [x.copy()], donate=[0])[0][:56], 2 * x[:56])
@@ -121,9 +121,9 @@ def columns(width, step, pitch=40, rows=5, trips=4):
 def test_columns_that_lie_beside_those_that_are_stored_are_fetched_early(
     lab, width, step, pitch, early
 ):
-    places = SlotPlaces()
-    places.share("o0", "b0")
-    assert (depths(lab, columns(width, step, pitch), places)[0]["T0"] == 2) == early
+    aliases = BufferAliases()
+    aliases.add_alias("o0", "b0")
+    assert (depths(lab, columns(width, step, pitch), aliases)[0]["T0"] == 2) == early
 
 
 @pytest.mark.parametrize("width", [7, 10])
@@ -136,20 +136,20 @@ def test_columns_in_place(lab, width):
 
 @pytest.mark.parametrize(("stride", "ahead"), [(4, 0), (8, 8), (0, 0)])
 def test_a_load_of_what_the_iteration_before_stored_stays(lab, stride, ahead):
-    places = SlotPlaces()
-    places.share("o0", "b0")
+    aliases = BufferAliases()
+    aliases.add_alias("o0", "b0")
     # Loading early would miss what the store of this iteration writes.
-    assert depths(lab, stream(stride=stride, ahead=ahead), places)[0]["T0"] == 1
+    assert depths(lab, stream(stride=stride, ahead=ahead), aliases)[0]["T0"] == 1
 
 
 def test_regions_of_the_arena_that_overlap_forbid_it(lab):
-    places = SlotPlaces()
-    places.region("b0", 0, "f32", [64])
-    places.region("o0", 128, "f32", [64])
-    assert depths(lab, stream(), places)[0]["T0"] == 1
-    distinct = SlotPlaces()
-    distinct.region("b0", 0, "f32", [64])
-    distinct.region("o0", 256, "f32", [64])
+    aliases = BufferAliases()
+    aliases.add_region("b0", 0, "f32", [64])
+    aliases.add_region("o0", 128, "f32", [64])
+    assert depths(lab, stream(), aliases)[0]["T0"] == 1
+    distinct = BufferAliases()
+    distinct.add_region("b0", 0, "f32", [64])
+    distinct.add_region("o0", 256, "f32", [64])
     assert depths(lab, stream(), distinct)[0]["T0"] == 2
 
 

@@ -212,7 +212,7 @@ def test_merges(fast, checked, kind, a, b):
     "line, replacement, message",
     [
         ("MERGE A, B, Y", "MERGE A, B, A", "Y must not be A or B"),
-        ("MERGE A, B, Y", "SCAN A, B, Y", "needs to know what it does"),
+        ("MERGE A, B, Y", "SCAN A, B, Y", "needs an operation"),
         ("MERGE A, B, Y", "SCAN.LSE A, B, Y", "SCAN.LSE takes floats"),
         ("MERGE A, B, Y", "SCAN.ADD A, A, Y", "the carry must not be X or Y"),
         ("am, i64", "am, i32", "takes tiles of i64"),

@@ -1,4 +1,4 @@
-"""The assembler: assembly becomes the binary image that the machine loads."""
+"""The assembler: turns assembly into the binary image that the machine loads."""
 
 from ftm_backend.assembler.image_writer import assemble, verify
 

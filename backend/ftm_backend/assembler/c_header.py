@@ -1,8 +1,9 @@
-"""Writes ``machine/isa_gen.h``, opcodes, types and image records for the machine's loader, and its
-interface's element types.
+"""Generates ``machine/isa_gen.h`` and the element types in ``machine/include/ftm_machine.h``.
+
+The header has opcodes, types and image records for the machine's loader.
 
 python -m ftm_backend.assembler.c_header --write    # after a change of the table
-python -m ftm_backend.assembler.c_header --check    # fails when a file is stale
+python -m ftm_backend.assembler.c_header --check    # fails if a file is stale
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _ELEMENTS = re.compile(r"(/\* generated: element types \*/\n).*?(/\* end \*/)", 
 
 
 def constant(name: str) -> str:
-    """An instruction's mnemonic as part of a C identifier: ``@call`` -> ``CALL``."""
+    """Return a mnemonic as part of a C identifier: ``CALL`` for ``@call``."""
     return re.sub(r"\W", "", name).upper()
 
 
@@ -34,20 +35,21 @@ def _enum(name: str, rows: Iterable[tuple[str, int, str]]) -> list[str]:
 
 
 def strip_name(row: InstructionDef) -> str:
-    """The kernel's name in C++: ``VCMPEQ`` -> ``Cmpeq``."""
+    """Return the C++ name of an operation's kernel: ``Cmpeq`` for ``VCMPEQ``."""
     return row.name[1:].capitalize()
 
 
 def _strips() -> list[str]:
-    """The operations on strips, and what the compiler of map bodies asks of each."""
+    """Print the operations on strips and their properties, for the machine's map compiler."""
     rows = instruction_table.STRIPS
     lines = _enum(
         "class Strip : uint8_t",
         [(strip_name(row), i, row.name) for i, row in enumerate(rows)] + [("Count", len(rows), "")],
     )
     lines += [
-        "// operands: read.  choosing: the first is a mask.  mask: so is the result.  exact: a half's result is a half without rounding.",
-        "// kernel: the operation that computes it; another one does with its two operands exchanged.",
+        "// operands: number of sources.  choosing: the first one is a mask.  mask: the result is.",
+        "// exact: results of halves need no rounding.  kernel: operation whose kernel computes",
+        "// it; if that is another one, the two operands are swapped.",
         "struct StripFacts {",
         "  uint8_t operands;",
         "  bool choosing, mask, exact;",
@@ -91,10 +93,11 @@ def _struct(record: image_layout.LayoutRecord) -> list[str]:
 
 
 def render() -> str:
-    """The text of the header."""
+    """Return the text of the header."""
     lines = [
-        "// Generated from backend/ftm_backend/target/instruction_table.py by `python -m ftm_backend.assembler.c_header --write`; do not edit.",
-        "// Opcodes, types and the layout of a program image (see backend/ftm_backend/assembler/image_layout.py).",
+        "// Generated from backend/ftm_backend/target/instruction_table.py by",
+        "// `python -m ftm_backend.assembler.c_header --write`; do not edit.",
+        "// Opcodes, types and the layout of a program image (assembler/image_layout.py).",
         "// clang-format off",
         "#pragma once",
         "#include <cstdint>",
@@ -135,9 +138,7 @@ def render() -> str:
         + "};"
     ]
     sums = (element_types.ACCUMULATORS.get(t.token) for t in element_types.TYPES)
-    lines += [
-        "// In what the matrix unit sums products of a type's elements; -1: it does not take them."
-    ]
+    lines += ["// Type of the matrix unit's sums of products of a type; -1: not supported."]
     lines += [
         "constexpr int kAccumulators[] = {"
         + ", ".join(str(element_types.BY_TOKEN[t].number if t else -1) for t in sums)
@@ -188,7 +189,7 @@ def render() -> str:
             (
                 f"FTM_SECTION_{name.upper()}",
                 i,
-                f"array of {of.name if isinstance(of, image_layout.LayoutRecord) else image_layout.C_TYPES[of][0]}",
+                f"array of {_record_name(of)}",
             )
             for i, (name, of) in enumerate(image_layout.SECTIONS)
         ]
@@ -197,8 +198,12 @@ def render() -> str:
     return "\n".join([*lines, "}  // namespace ftm::isa", ""])
 
 
+def _record_name(of: image_layout.LayoutRecord | str) -> str:
+    return of.name if isinstance(of, image_layout.LayoutRecord) else image_layout.C_TYPES[of][0]
+
+
 def interface() -> str:
-    """The text of the machine's interface with the element types' numbers put in."""
+    """Return the text of the machine's C interface with the current element types."""
     rows = "".join(f"  FTM_{t.suffix} = {t.number},\n" for t in element_types.TYPES)
     return _ELEMENTS.sub(
         lambda match: f"{match[1]}enum ftm_dtype {{\n{rows}}};\n{match[2]}", INTERFACE.read_text()
@@ -207,11 +212,11 @@ def interface() -> str:
 
 @command("python -m ftm_backend.assembler.c_header")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line: see the module's docstring."""
+    """Run the command line; see the module's docstring."""
     parser = Parser("python -m ftm_backend.assembler.c_header", __doc__.split("\n")[0])
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--write", action="store_true", help="write the headers")
-    group.add_argument("--check", action="store_true", help="exit with 1 when one is stale")
+    group.add_argument("--check", action="store_true", help="exit with 1 if one is stale")
     if parser.parse_args(arguments).write:
         PATH.write_text(render())
         INTERFACE.write_text(interface())

@@ -1,10 +1,9 @@
-"""The binary layout of an image: fixed-size little-endian records, described once for Python and
-for C++.
+"""Binary layout of an image: fixed-size little-endian records, defined once for Python and C++.
 
 An image is a header, a directory of sections, and the sections: arrays of the records below, each
-at a multiple of 64 bytes. Nothing in it needs parsing: names are resolved to indices, labels to
-instruction numbers, map operands to the operations that they come from, immediates to the bits of
-their operand's type.
+aligned to 64 bytes. Loading needs no parsing: names are resolved to indices, labels to instruction
+numbers, map operands to the operations that define them, and immediates to bits of their operand's
+type.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ VERSION = 4
 NONE = -1
 """An absent index or register."""
 MOST_DIMS = 16
+"""Greatest number of dimensions of a transfer, rows and columns together."""
 MOST_SIDES = 4
-"""Of one transfer, both sides together."""
+"""Greatest number of padded dimensions of a transfer."""
 MOST_BYTES = 1 << 46
-"""Buffers and the arena are smaller."""
+"""Buffers and the arena are smaller than this."""
 
 C_TYPES = {
     "B": ("uint8_t", 1),
@@ -38,8 +38,14 @@ C_TYPES = {
 
 @dataclass(frozen=True)
 class LayoutField:
-    """One field: ``code`` is a struct code or the name of another record; ``count`` > 1 makes an
-    array."""
+    """One field.
+
+    Attributes:
+        name: Its name.
+        code: A code of ``struct``, or the name of another record.
+        doc: A comment.
+        count: Length of the array, if more than 1.
+    """
 
     name: str
     code: str
@@ -48,8 +54,7 @@ class LayoutField:
 
 
 class LayoutRecord:
-    """A fixed-size record. ``pack`` takes the flat field values in order, nested records spread
-    out."""
+    """A fixed-size record. ``pack`` takes the field values in order, nested records flattened."""
 
     def __init__(self, name: str, doc: str, fields: list[LayoutField]) -> None:
         self.name, self.doc, self.fields = name, doc, fields
@@ -61,7 +66,7 @@ class LayoutRecord:
 
     @property
     def dtype(self) -> np.dtype[np.void]:
-        """The record as numpy knows it."""
+        """The record as a numpy type."""
         return np.dtype(
             [
                 (
@@ -74,7 +79,7 @@ class LayoutRecord:
         )
 
     def unpack_all(self, data: bytes) -> list[tuple[Any, ...]]:
-        """Every record of a section, as flat tuples."""
+        """Return every record of a section as a flat tuple."""
         return list(self.struct.iter_unpack(data))
 
 
@@ -88,8 +93,8 @@ def _flat(field: LayoutField) -> str:
 
 VALUE = LayoutRecord(
     "Value",
-    "A scalar operand: immediate + R[reg], or only the immediate when reg is -1; when scalar "
-    "is not -1, + the program's i64 scalar of that number.",
+    "A scalar operand: immediate + R[reg], or only the immediate if reg is -1; if scalar is "
+    "not -1, + the program's i64 scalar of that number.",
     [LayoutField("immediate", "q"), LayoutField("reg", "i"), LayoutField("scalar", "i")],
 )
 OPERAND = LayoutRecord(
@@ -100,18 +105,20 @@ OPERAND = LayoutRecord(
         LayoutField(
             "type",
             "B",
-            "Type that the operation reads or writes; SCALAR and REGISTER convert to it",
+            "type that the operation reads or writes; SCALAR and REGISTER convert to it",
         ),
         LayoutField(
             "index",
             "H",
-            "by kind: operation of the map before this one, input of the map, immediate, scalar, register",
+            "by kind: operation of the map before this one, input of the map, immediate, scalar, "
+            "register",
         ),
     ],
 )
 BUFFER = LayoutRecord(
     "Buffer",
-    "A buffer: an input, output, constant or arena region in DDR, a region of GSM, or a parameter of a function.",
+    "A buffer: an input, output, constant or arena region in DDR, a region of GSM, or a parameter "
+    "of a function.",
     [
         LayoutField("name", "I", "string"),
         LayoutField("kind", "B", "FTM_BUFFER_*"),
@@ -126,8 +133,8 @@ BUFFER = LayoutRecord(
         LayoutField(
             "offset",
             "Q",
-            "arena, gsm: byte offset; const: byte offset in const_data; input, output: argument position; "
-            "parameter: whether its function writes it",
+            "arena, gsm: byte offset; const: byte offset in const_data; input, output: argument "
+            "position; parameter: whether its function writes it",
         ),
     ],
 )
@@ -168,7 +175,7 @@ FUNCTION = LayoutRecord(
 )
 ARGUMENT = LayoutRecord(
     "Argument",
-    "What a call binds to a parameter: an address in a buffer, or, when buffer is -1, a value.",
+    "What a call binds to a parameter: an address in a buffer, or, if buffer is -1, a value.",
     [
         LayoutField("buffer", "i"),
         LayoutField("reserved", "I"),
@@ -199,7 +206,7 @@ INSTRUCTION = LayoutRecord(
         LayoutField(
             "tile",
             "i",
-            "in operand order, but data before index: DGA and DSC: X, I; MM and MERGE: A, B, C",
+            "in operand order, data before indices: DGA and DSC: X, I; MM and MERGE: A, B, C",
             3,
         ),
         LayoutField("first_dim", "I", "into dims; @call: into arguments"),
@@ -208,7 +215,8 @@ INSTRUCTION = LayoutRecord(
         LayoutField(
             "sides",
             "I",
-            "DLB: dimensions with a border; behind the transfer's dims are as many left of the bar, then those right of it",
+            "DLB: number of padded dimensions; their records follow the transfer's dims, first "
+            "those left of the bar, then those right of it",
         ),
         LayoutField(
             "v",
@@ -245,7 +253,7 @@ MAP_INPUT = LayoutRecord(
 )
 MAP_OUTPUT = LayoutRecord(
     "MapOutput",
-    "A tile written by a map, as if after all operations of the body and all reads of its inputs.",
+    "A tile written by a map; written after all operations of the body and all reads.",
     [
         LayoutField("tile", "i"),
         LayoutField("scope", "B", "FTM_SCOPE_*"),
@@ -328,14 +336,14 @@ SECTIONS: tuple[tuple[str, LayoutRecord | str], ...] = (
     ("const_data", "B"),
     ("text", "B"),
 )
-"""Sections in the order of the directory; a string is an offset into ``strings``, which ends each
-with 0.
+"""Sections in the order of the directory.
 
-Buffers come in the order inputs, outputs, constants, arena regions, GSM regions, parameters;
-scalars in the order arguments, parameters. ``text`` is the assembly text, or empty.
+A string is an offset into ``strings``, where each string ends with 0. Buffers are in the order
+inputs, outputs, constants, arena regions, GSM regions, parameters; scalars in the order arguments,
+parameters. ``text`` is the assembly text, or empty.
 """
 
 OPERAND_KINDS = ("NONE", "RESULT", "INPUT", "IMMEDIATE", "SCALAR", "REGISTER")
 BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "GSM", "PARAMETER")
 FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN", "ZIP")
-"""Instruction flags, bit by bit from 0; ``ADD`` to ``MAX`` are suffixes of DST, DSC and SCAN."""
+"""Instruction flags, from bit 0 on; ``ADD`` to ``MAX`` are suffixes of DSC and SCAN."""

@@ -1,11 +1,9 @@
-"""Programs for many sizes: an image, the places of the numbers in it that are sizes, and what has
-to hold of these.
+"""Images of dynamic-shape programs: where symbolic sizes are in an image, and their guards.
 
-A general program is assembled like any other, from a text that has polynomials of symbols where
-numbers stand (``{64*s0+1}``). The image that comes out is that of the numbers at hand; the
-`ImageTemplate` beside it makes the images of others by writing numbers into their places, which
-takes microseconds. Such an image is as good as one that was compiled for its sizes: nothing in it
-is computed when it runs.
+A dynamic-shape program is assembled like any other, from a text that has polynomials of symbols in
+place of numbers (``{64*s0+1}``). The image that results is specialized to the sizes seen. Its
+`ImageTemplate` produces the image for other sizes by patching numbers, which takes microseconds.
+Such an image is as good as one compiled for its sizes: nothing is computed at run time.
 """
 
 from __future__ import annotations
@@ -35,22 +33,25 @@ _HOLDS: dict[str, Callable[[int], bool]] = {
 _MOST = 1 << 64
 _MASK = (1 << 64) - 1
 _TEXT_BYTES, _CHARACTER_BYTES, _PLACE_BYTES = 64, 12, 200
-"""Measured with tracemalloc: a text is kept as a string and as code, and a place as a tuple and in
-the arrays of `_writes`."""
+"""Measured with tracemalloc: a text is kept as a string and as compiled code, a place as a tuple
+and in the arrays of `_writes`."""
 
 
 class TemplateError(ValueError):
-    """A program cannot be made general, or the bytes of a template are damaged."""
+    """A program cannot have symbolic sizes, or the bytes of a template are damaged."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImageTemplate:
-    """How to make the images of a general program.
+    """How to patch the image of a dynamic-shape program for other sizes.
 
-    symbols: names, in the order of values. texts: the polynomials of all numbers that are sizes.
-    places: for each such number in the image its first byte, how many bytes it has, and which
-    polynomial it is. guards: polynomials, each with what is asked of it, one of ``== != >=`` 0, and
-    the place in the compiler that asked.
+    Attributes:
+        symbols: Names of the symbols, in the order of their values.
+        texts: Distinct polynomials of the numbers that depend on symbols.
+        places: For each such number in the image: first byte, number of bytes, index into
+            ``texts``.
+        guards: Polynomial, relation to 0 (``==``, ``!=`` or ``>=``), and the place in the compiler
+            that added the guard.
     """
 
     symbols: tuple[str, ...]
@@ -60,7 +61,7 @@ class ImageTemplate:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, about, with the functions that its texts are compiled to."""
+        """Estimated bytes in memory, including the functions that the texts are compiled to."""
         texts = [*self.texts, *(text for text, _, _ in self.guards)]
         return (
             _TEXT_BYTES * len(texts)
@@ -69,7 +70,7 @@ class ImageTemplate:
         )
 
     def admits(self, values: Sequence[int]) -> bool:
-        """Whether the program is right for these values of the symbols."""
+        """Whether the program is correct for these values of the symbols."""
         equal, unequal, at_least = self._guards_by_relation
         try:
             return (
@@ -77,11 +78,11 @@ class ImageTemplate:
                 and all(unequal(*values))
                 and min(at_least(*values), default=0) >= 0
             )
-        except ZeroDivisionError:  # of a number that the symbols' least values do not allow
+        except ZeroDivisionError:  # a value below the least one that its symbol allows
             return False
 
     def refusal(self, values: Sequence[int]) -> str:
-        """The first guard that does not hold for these values, for people; empty where all do."""
+        """Describe the first guard that does not hold for these values; empty if all hold."""
         at = ", ".join(
             f"{symbol} = {value}" for symbol, value in zip(self.symbols, values, strict=True)
         )
@@ -96,23 +97,27 @@ class ImageTemplate:
 
     @functools.cached_property
     def _guards_by_relation(self) -> list[Callable[..., tuple[int, ...]]]:
-        """The numbers of the guards of each relation, in the order of `_HOLDS`."""
+        """Evaluators of the guards of each relation, in the order of `_HOLDS`."""
         return [
             evaluator([size for size, asked, _ in self.guards if asked == relation], self.symbols)
             for relation in _HOLDS
         ]
 
     def image(self, image: bytes, values: Sequence[int]) -> bytes:
-        """The image for values that it admits, from that of any others.
+        """Patch an image for other values.
+
+        Args:
+            image: The image for any values.
+            values: Values of the symbols, for which `admits` is true.
 
         Raises:
-            TemplateError: a number does not fit into its place.
+            TemplateError: A number does not fit into its place.
         """
         try:
             numbers = self._bits(values)
         except (ArithmeticError, ValueError) as error:
             raise TemplateError(f"a number of the program cannot be computed: {error}") from None
-        made = np.frombuffer(image, np.uint8).copy()
+        patched = np.frombuffer(image, np.uint8).copy()
         if numbers and not -_MOST < min(numbers) <= max(numbers) < _MOST:
             raise TemplateError("a size is too large for a program")
         wide = np.array([number & _MASK for number in numbers], np.uint64)
@@ -120,15 +125,15 @@ class ImageTemplate:
             chosen = wide[which]
             if kind is np.uint32 and (chosen >> np.uint64(32)).any():
                 raise TemplateError("a size is too large for a program")
-            made[where] = chosen.astype(kind).view(np.uint8)
-        return made.tobytes()
+            patched[where] = chosen.astype(kind).view(np.uint8)
+        return patched.tobytes()
 
     @functools.cached_property
     def _guard_values(self) -> Callable[..., tuple[int, ...]]:
         return evaluator([text for text, _, _ in self.guards], self.symbols)
 
     def _bits(self, values: Sequence[int]) -> list[int]:
-        """What is written for each text: the number, or the bits of a floating one."""
+        """Return the bits to write for each text."""
         integers, ratios = self._numbers
         found = list(integers(*values))
         for place, token, number in zip(self._floating, self._tokens, ratios(*values), strict=True):
@@ -153,8 +158,7 @@ class ImageTemplate:
 
     @functools.cached_property
     def _writes(self) -> list[tuple[type, np.ndarray, np.ndarray]]:
-        """For each size of places its type, all bytes of the image that are written, and the number
-        that each place gets."""
+        """For each size of places: its type, all bytes to write, and the text of each place."""
         writes: list[tuple[type, np.ndarray, np.ndarray]] = []
         for size, kind in ((8, np.uint64), (4, np.uint32)):
             starts = np.array([at for at, n, _ in self.places if n == size], np.int64)
@@ -163,32 +167,31 @@ class ImageTemplate:
         return writes
 
     def to_bytes(self) -> bytes:
-        """As JSON."""
+        """Serialize as JSON."""
         return json.dumps([self.symbols, self.texts, self.places, self.guards]).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes, image_bytes: int) -> ImageTemplate:
-        """The reverse, for an image of so many bytes; raises TemplateError for what is no
-        template."""
+        """Deserialize; TemplateError unless ``data`` is a template for ``image_bytes`` bytes."""
         try:
             symbols, texts, places, guards = json.loads(data)
-            made = cls(
+            template = cls(
                 tuple(symbols),
                 tuple(texts),
                 tuple((at, n, k) for at, n, k in places),
                 tuple((t, r, p) for t, r, p in guards),
             )
             good = all(
-                n in (4, 8) and 0 <= at <= image_bytes - n and 0 <= k < len(made.texts)
-                for at, n, k in made.places
+                n in (4, 8) and 0 <= at <= image_bytes - n and 0 <= k < len(template.texts)
+                for at, n, k in template.places
             )
-            good = good and all(relation in _HOLDS for _, relation, _ in made.guards)
-            values = [1] * len(made.symbols)
+            good = good and all(relation in _HOLDS for _, relation, _ in template.guards)
+            values = [1] * len(template.symbols)
             good = (
                 good
-                and all(map(str.isidentifier, made.symbols))
-                and made._numbers is not None
-                and made._guard_values is not None
+                and all(map(str.isidentifier, template.symbols))
+                and template._numbers is not None
+                and template._guard_values is not None
             )
         except (
             ValueError,
@@ -197,19 +200,23 @@ class ImageTemplate:
             AttributeError,
             SymbolicExpressionError,
         ) as error:
-            raise TemplateError(f"the general program is damaged: {error}") from None
-        if not good or len(values) != len(set(made.symbols)):
-            raise TemplateError("the general program is damaged: its places are not in its image")
-        return made
+            raise TemplateError(f"the dynamic-shape program is damaged: {error}") from None
+        if not good or len(values) != len(set(template.symbols)):
+            raise TemplateError(
+                "the dynamic-shape program is damaged: its places are not in its image"
+            )
+        return template
 
 
 def assemble(text: str) -> tuple[bytes, ImageTemplate | None]:
-    """The image of a program, and, if there are symbols at hand, how to make others; the image is
-    for the numbers at hand.
+    """Assemble a program that may have symbolic sizes.
+
+    Returns:
+        The image for the sizes seen, and its template; None if no symbols are in scope.
 
     Raises:
-        AsmError: the text is no program.
-        TemplateError: a size went where it cannot be found again.
+        AsmError: The text is no program.
+        TemplateError: A symbolic size ended up where it cannot be located.
     """
     symbols = symbolic.current()
     if symbols is None:
@@ -218,21 +225,21 @@ def assemble(text: str) -> tuple[bytes, ImageTemplate | None]:
         image = assembler.assemble(text)
     places = [(at, size, found) for at, size, found in _placeholders(image, len(placed.texts))]
     if sorted(found for _, _, found in places) != list(range(len(placed.texts))):
-        raise TemplateError("a size went into a part of the program that is not written as it is")
+        raise TemplateError("a symbolic size was encoded in a way that cannot be located")
     texts = list(dict.fromkeys(placed.texts))
     number = {text: k for k, text in enumerate(texts)}
     guards = tuple((guard.size, guard.relation, guard.place) for guard in symbols.guards.values())
-    made = ImageTemplate(
+    template = ImageTemplate(
         tuple(symbols.values),
         tuple(texts),
         tuple((at, size, number[placed.texts[k]]) for at, size, k in places),
         guards,
     )
-    return made.image(image, tuple(symbols.values.values())), made
+    return template.image(image, tuple(symbols.values.values())), template
 
 
 def _placeholders(image: bytes, count: int) -> list[tuple[int, int, int]]:
-    """First byte, bytes, and number of each placeholder in an image."""
+    """Find each placeholder in an image: first byte, number of bytes, and its number."""
     found: list[tuple[int, int, int]] = []
     header = 0
     for at, size in _integers(image_layout.HEADER.dtype):
@@ -254,7 +261,7 @@ def _placeholders(image: bytes, count: int) -> list[tuple[int, int, int]]:
 
 
 def _integers(dtype: Any, start: int = 0) -> list[tuple[int, int]]:
-    """First byte and size of every integer of 4 or 8 bytes of a record."""
+    """Return first byte and size of every 4- or 8-byte integer of a record."""
     if dtype.subdtype is not None:
         base, (count,) = dtype.subdtype
         return [place for k in range(count) for place in _integers(base, start + k * base.itemsize)]

@@ -1,5 +1,4 @@
-"""Program to image: joins the numbered declarations, instructions and maps into the sections of
-``assembler.image_layout``."""
+"""Writes an image: encodes declarations, instructions and maps into sections (``image_layout``)."""
 
 from __future__ import annotations
 
@@ -31,37 +30,41 @@ _BUFFER_NUMBER = {"in": 0, "out": 1, "const": 2, "arena": 3, "gsm": 4, "param": 
 
 
 def assemble(program: p.AsmProgram | str, *, with_text: bool = True) -> bytes:
-    """The image of a program, given as data or as text.
+    """Assemble a program.
 
-    with_text: whether the image carries the text, which lets the machine show lines in its
-        messages.
+    Args:
+        program: The program as records or as text.
+        with_text: Include the text, which lets the machine show lines in its messages.
+
+    Returns:
+        The image.
 
     Raises:
-        AsmError: what is wrong, with line, column and the line itself.
+        AsmError: The program is wrong; the message has line, column and the line itself.
     """
     if isinstance(program, str):
         program = parse(program, OBJECTS.get)
     elif not program.source:
-        program = parse(str(program))  # Gives built programs the lines that messages refer to.
+        program = parse(str(program))  # gives a built program the lines for error messages
     return _Assembler(program).run(with_text)
 
 
 def verify(program: p.AsmProgram | str) -> None:
-    """Checks all that assembling checks; raises AsmError."""
+    """Check everything that `assemble` checks; raise AsmError."""
     assemble(program, with_text=False)
 
 
 class _Strings:
     def __init__(self) -> None:
         self.blob = bytearray()
-        self._known: dict[str, int] = {}
+        self._offsets: dict[str, int] = {}
 
     def add(self, text: str) -> int:
-        found = self._known.get(text)
-        if found is None:
-            found = self._known[text] = len(self.blob)
+        offset = self._offsets.get(text)
+        if offset is None:
+            offset = self._offsets[text] = len(self.blob)
             self.blob += text.encode() + b"\0"
-        return found
+        return offset
 
 
 class _Assembler:
@@ -92,8 +95,7 @@ class _Assembler:
         for function in self.symbols.code():
             self._function(function)
         self._refuse_recursion()
-        # In whole lines, of which it is known more often than of bytes which end is the last for
-        # all sizes.
+        # In units of the alignment: rounded ends of symbolic sizes can be compared more often.
         ends = (
             b.buffer.offset
             + ceildiv(b.buffer.elements * b.type.bytes, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT
@@ -164,11 +166,11 @@ class _Assembler:
             len(scalars),
         )
 
-    def _relocate(self, known: ObjectFile, bases: Bases) -> None:
-        """Puts in the records of a function that was encoded before."""
-        numbers = {then: self.maps.immediates.add(key) for key, then in known.immediates}
-        records = known.relocated(bases, numbers)
-        for section, names in known.names.items():
+    def _relocate(self, encoded: ObjectFile, bases: Bases) -> None:
+        """Append the records of a function that was encoded before."""
+        numbers = {old: self.maps.immediates.add(key) for key, old in encoded.immediates}
+        records = encoded.relocated(bases, numbers)
+        for section, names in encoded.names.items():
             records[section]["name"] = [self.strings.add(name) for name in names]
         self.symbols.tile_count += len(records["tiles"])
         for section, collected in self.collected.items():
@@ -181,18 +183,18 @@ class _Assembler:
         bases: Bases,
         names: dict[str, tuple[str, ...]],
     ) -> None:
-        """Keeps the function's records for other programs, if it is complete in itself."""
+        """Cache the function's records for other programs, if it is self-contained."""
         lines = self.program.source[function.line : function.end - 1]
         parts = {name: bytes(records[starts[name] :]) for name, records in self.collected.items()}
-        made = make_object(function, parts, bases, self.maps.immediates.keys, names)
-        # sizes are those of one program
-        if made is not None and not any("{" in line for line in lines):
-            OBJECTS.put((self.program.machine, "\n".join(lines)), made, made.size)
+        encoded = make_object(function, parts, bases, self.maps.immediates.keys, names)
+        # Symbolic sizes belong to one program.
+        if encoded is not None and not any("{" in line for line in lines):
+            OBJECTS.put((self.program.machine, "\n".join(lines)), encoded, encoded.size)
 
     def _encode(
         self, function: p.AsmFunction, number: int, bases: Bases
     ) -> dict[str, tuple[str, ...]]:
-        """Appends the function's records; gives the names of its tiles and labels."""
+        """Append the function's records; return the names of its tiles and labels."""
         tiles = self.symbols.declare_tiles(function)
         labels, listed = self.symbols.labels(function, bases["instructions"])
         self.encoder.start(number, tiles, labels)
@@ -268,7 +270,7 @@ class _Assembler:
         shapes: list[int] = []
         arguments = {"in": 0, "out": 0}
         parameters = (
-            symbol for known in self.symbols.parameters for symbol in known.buffers.values()
+            symbol for table in self.symbols.parameters for symbol in table.buffers.values()
         )
         for symbol in (*self.symbols.buffers.values(), *parameters):
             buffer = symbol.buffer
@@ -299,7 +301,7 @@ class _Assembler:
         numbers = {"f64": 0, "i64": 4}
         scalars = [
             *self.symbols.scalars.items(),
-            *(item for known in self.symbols.parameters for item in known.scalars.items()),
+            *(item for table in self.symbols.parameters for item in table.scalars.items()),
         ]
         return b"".join(
             image_layout.SCALAR.pack(self.strings.add(name), numbers[dtype])
@@ -308,7 +310,7 @@ class _Assembler:
 
 
 def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> bytes:
-    """Header, directory and sections, each section at a multiple of 64 bytes."""
+    """Join header, directory and sections, each section aligned to 64 bytes."""
     start = image_layout.HEADER.size + image_layout.SECTION.size * len(image_layout.SECTIONS)
     directory, body = bytearray(), bytearray()
     for name, kind in image_layout.SECTIONS:
@@ -328,8 +330,7 @@ def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> byte
 
 
 def read_sections(image: bytes) -> dict[str, Any]:
-    """The records of every section of an image, as flat tuples (integers and bytes for the plain
-    sections)."""
+    """Return the records of every section as flat tuples; integers or bytes for plain sections."""
     found: dict[str, Any] = {}
     for number, (name, kind) in enumerate(image_layout.SECTIONS):
         at = image_layout.HEADER.size + number * image_layout.SECTION.size

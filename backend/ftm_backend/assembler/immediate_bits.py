@@ -1,4 +1,4 @@
-"""Immediates to the bits of an element type, rounded to nearest with halves to even."""
+"""Converts immediates to bits of an element type, rounding to nearest, ties to even."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ftm_backend.symbolic import FloatBits, SymFloat, SymInt, is_integer, real
 from ftm_backend.target.element_types import ElementType
 
 _FLOAT_LIMIT = {"f32": 3.4028235677973366e38, "f16": 65520.0}
-"""At and above these magnitudes a number rounds to infinity."""
+"""Numbers of at least this magnitude round to infinity."""
 
 
 def to_bits(value: int | float, element: ElementType) -> int:
-    """The bit pattern of ``value`` in ``element``, as an unsigned integer.
+    """Return the bits of ``value`` in ``element`` as an unsigned integer.
 
     Raises:
-        ValueError: a float where an integer is needed, or an integer out of range.
+        ValueError: A float where an integer is needed, or an integer out of range.
     """
     if element.kind == "float" and isinstance(value, (SymInt, SymFloat)):
         return cast(int, FloatBits(real(value).text, element.token))
@@ -53,8 +53,7 @@ def _bf16_bits(value: float) -> int:
         return 0x7FC0
     bits = struct.unpack("<Q", struct.pack("<d", value))[0]
     sign, magnitude = bits >> 63, bits & ((1 << 63) - 1)
-    # From f64 in one rounding, so that f32 does not round first: scale to the spacing of bf16 and
-    # round there.
+    # Directly from f64, to round only once: scale to the spacing of bf16 and round there.
     number = struct.unpack("<d", struct.pack("<Q", magnitude))[0]
     if math.isinf(number):
         return sign << 15 | 0x7F80

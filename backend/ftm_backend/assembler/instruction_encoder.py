@@ -1,5 +1,4 @@
-"""Instructions outside maps to image records: an instruction's row in the table says how each of
-its operands is read."""
+"""Encodes instructions outside of maps; the instruction table tells how to read each operand."""
 
 from __future__ import annotations
 
@@ -16,10 +15,10 @@ _FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
 
 
 def flags_of(item: p.AsmInstruction) -> int:
-    """The flag bits of an instruction's suffixes.
+    """Return the flag bits of an instruction's suffixes.
 
     Raises:
-        KeyError: a suffix that the instruction does not take, or a repeated or misplaced one.
+        KeyError: A suffix that the instruction does not take, or a repeated or misplaced one.
     """
     left = list(item.suffixes)
     flags = 0
@@ -33,8 +32,7 @@ def flags_of(item: p.AsmInstruction) -> int:
 
 
 class InstructionEncoder(OperandEncoder):
-    """Encodes the instructions of functions, one after another; collects dimension and argument
-    records."""
+    """Encodes the instructions of functions; collects dimension and argument records."""
 
     def __init__(self, symbols: SymbolTable) -> None:
         super().__init__(symbols)
@@ -43,7 +41,7 @@ class InstructionEncoder(OperandEncoder):
         self._flags: dict[tuple[str, tuple[str, ...]], int] = {}
 
     def encode(self, item: p.AsmInstruction) -> bytes:
-        """The record of one instruction."""
+        """Return the record of one instruction."""
         line, name = item.line, item.name
         if name == "@call":
             return self._call(item)
@@ -129,7 +127,8 @@ class InstructionEncoder(OperandEncoder):
                 or "none"
             )
             raise self.error(
-                f"{item.name} does not take .{error.args[0]} there; its suffixes, in this order: {legal}",
+                f"{item.name} does not take .{error.args[0]} there; its suffixes, in this order: "
+                f"{legal}",
                 item.line,
             ) from None
         self._flags[item.name, item.suffixes] = flags
@@ -196,7 +195,8 @@ class InstructionEncoder(OperandEncoder):
         buffer = self.buffer(argument, line, number)
         if not same_elements(buffer.type, parameter.type):
             raise self.error(
-                f"{buffer.buffer.name} is {buffer.type.token}, parameter {parameter.buffer.name} is {parameter.type.token}",
+                f"{buffer.buffer.name} is {buffer.type.token}, parameter "
+                f"{parameter.buffer.name} is {parameter.type.token}",
                 line,
                 number,
             )

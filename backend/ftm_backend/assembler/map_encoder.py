@@ -1,7 +1,7 @@
-"""``@map`` blocks to image records.
+"""Encodes ``@map`` blocks.
 
-A body's operations each have a result, called by the operation's number: where it is held, and
-which results are computed in the output's tile itself, is the machine's to choose
+The result of each operation of a body is named by the operation's number. The machine chooses where
+results are held, and which are computed directly in the output's tile
 (``machine/src/map_allocate.cpp``).
 """
 
@@ -42,12 +42,13 @@ class MapEncoder:
         )
 
     def encode(self, item: p.MapBlock) -> bytes:
-        """Adds the records of ``item``; returns its instruction record."""
+        """Append the records of ``item`` and return its instruction record."""
         body = self.typer.run(item)
         self._check(item)
         if len(body.operations) > _MOST_OPERATIONS:
             raise self.error(
-                f"a map has {len(body.operations)} operations and may have {_MOST_OPERATIONS}",
+                f"a map has {len(body.operations)} operations; at most {_MOST_OPERATIONS} are "
+                "possible",
                 item.line,
             )
         first = (
@@ -126,8 +127,7 @@ class MapEncoder:
         return value
 
     def _check(self, item: p.MapBlock) -> None:
-        """Refuses static extents above the tiles', and tiles that are read and written in
-        conflicting ways."""
+        """Reject static extents above a tile's, and conflicting accesses of one tile."""
         rows = item.rows.value if isinstance(item.rows, p.Immediate) else -1
         columns = item.columns.value if isinstance(item.columns, p.Immediate) else -1
         shapes = {
@@ -160,8 +160,8 @@ class MapEncoder:
             written.add(out.tile)
             if out.tile in read and (read[out.tile] != "full" or out.scope != "full"):
                 raise self.error(
-                    f"{tile.tile.name} is read and written with different accesses in one map: use another tile for the "
-                    "result, or .acc to combine with what it holds",
+                    f"{tile.tile.name} is read and written with different accesses in one map: use "
+                    "another tile for the result, or .acc to combine with what it holds",
                     item.line,
                     number,
                 )
@@ -175,7 +175,7 @@ class MapEncoder:
 
 
 def _place(value: int, inputs: int) -> tuple[int, int]:
-    """What an operand says of a value of the body: kind and index."""
+    """Return kind and index of an operand that refers to a value of the body."""
     return (_INPUT, value) if value < inputs else (_RESULT, value - inputs)
 
 

@@ -1,8 +1,8 @@
-"""Types inside map bodies: which type each operand of each operation has, checked.
+"""Type checker of map bodies.
 
-A map register has the type of what was last written to it; it must be written (or be an input)
-before it is read. The result is a list of typed operations over numbered *values*: each write makes
-a new value.
+A map register has the type that was last written to it; it must be written (or be an input) before
+it is read. The result is a list of typed operations on numbered *values*: each write defines a new
+value.
 """
 
 from __future__ import annotations
@@ -35,8 +35,13 @@ _Row = tuple[int, int, int, list[ElementType | None], ElementType]
 
 @dataclass(slots=True)
 class OperandSource:
-    """A source operand: kind (of layout.OPERAND_KINDS; RESULT means value ``index``), type,
-    index."""
+    """A source operand.
+
+    Attributes:
+        kind: Index into ``image_layout.OPERAND_KINDS``; RESULT means the value ``index``.
+        type: Its type.
+        index: By kind.
+    """
 
     kind: int
     type: ElementType
@@ -45,7 +50,7 @@ class OperandSource:
 
 @dataclass(slots=True)
 class TypedOperation:
-    """A typed map operation that defines value ``result``."""
+    """A typed operation that defines value ``result``."""
 
     opcode: int
     type: int
@@ -59,8 +64,13 @@ class TypedOperation:
 
 @dataclass(slots=True)
 class TypedMapBody:
-    """A typed body. Values below ``len(inputs)`` are the inputs; ``types`` gives the type of every
-    value."""
+    """A typed body.
+
+    Attributes:
+        types: Type of every value; the first values are the inputs.
+        operations: In order.
+        outputs: The value of each output.
+    """
 
     types: list[ElementType] = field(default_factory=list)
     operations: list[TypedOperation] = field(default_factory=list)
@@ -68,7 +78,12 @@ class TypedMapBody:
 
 
 class MapTypeChecker:
-    """Types map bodies; ``immediate`` interns the bits of an immediate in a type."""
+    """Checks and types map bodies.
+
+    Args:
+        encoder: Resolves tiles, buffers and scalars.
+        immediates: Pool that the immediates are added to.
+    """
 
     def __init__(self, encoder: InstructionEncoder, immediates: ImmediateTypes) -> None:
         self.encoder = encoder
@@ -77,7 +92,7 @@ class MapTypeChecker:
         self._rows: dict[tuple[str, tuple[str, ...]], _Row] = {}
 
     def run(self, item: p.MapBlock) -> TypedMapBody:
-        """The typed body of ``item``; raises AsmError."""
+        """Return the typed body of ``item``; raise AsmError if its types are wrong."""
         body = TypedMapBody()
         registers: dict[int, int] = {}
         for number, entry in enumerate(item.inputs, 1):
@@ -101,8 +116,9 @@ class MapTypeChecker:
             tile = self.encoder.tile(out.tile, item.line, number)
             if tile.type is not body.types[value]:
                 raise self.error(
-                    f"v{out.register} is {body.types[value].suffix}, tile {tile.tile.name} is {tile.type.suffix}: convert "
-                    f"with VCVT.{tile.type.suffix}.{body.types[value].suffix}",
+                    f"v{out.register} is {body.types[value].suffix}, tile {tile.tile.name} is "
+                    f"{tile.type.suffix}: convert with "
+                    f"VCVT.{tile.type.suffix}.{body.types[value].suffix}",
                     item.line,
                     number,
                 )
@@ -118,19 +134,18 @@ class MapTypeChecker:
             )
 
     def _row(self, item: p.AsmInstruction) -> _Row:
-        """Opcode, type and from-type numbers, type of each operand (None: an address), result
-        type."""
-        known = self._rows.get((item.name, item.suffixes))
-        if known is not None:
-            return known
+        """Return the signature of an instruction; raise AsmError if it does not exist."""
+        signature = self._rows.get((item.name, item.suffixes))
+        if signature is not None:
+            return signature
         row = BY_NAME.get(item.name)
         if row is None or not row.in_map:
-            what = (
+            reason = (
                 f"{item.name} does not belong inside @map"
                 if row
                 else f"unknown instruction {item.name!r}"
             )
-            raise self.error(what, item.line)
+            raise self.error(reason, item.line)
         wanted = bool(row.types) + bool(row.from_types)
         if (
             len(item.suffixes) != wanted
@@ -152,9 +167,9 @@ class MapTypeChecker:
         result = self._rule(row.result if row.name != "VGA" else i.SAME, own, source)
         assert result is not None
         from_number = source.number if wanted == 2 else 0
-        known = OPCODES[item.name], own.number, from_number, rules, result
-        self._rows[item.name, item.suffixes] = known
-        return known
+        signature = OPCODES[item.name], own.number, from_number, rules, result
+        self._rows[item.name, item.suffixes] = signature
+        return signature
 
     @staticmethod
     def _rule(kind: str, own: ElementType, source: ElementType) -> ElementType | None:
@@ -201,8 +216,9 @@ class MapTypeChecker:
                     )
                 if body.types[value] is not rule:
                     raise self.error(
-                        f"v{operand.number} is {body.types[value].suffix} where {item.name} reads {rule.suffix}: convert "
-                        f"with VCVT.{rule.suffix}.{body.types[value].suffix}",
+                        f"v{operand.number} is {body.types[value].suffix} where {item.name} reads "
+                        f"{rule.suffix}: convert with "
+                        f"VCVT.{rule.suffix}.{body.types[value].suffix}",
                         line,
                         number,
                     )
@@ -261,22 +277,22 @@ class ImmediateTypes:
     def __init__(self) -> None:
         self.bits: list[int] = []
         self.keys: list[tuple[Key, int]] = []
-        self._known: dict[Key, int] = {}
+        self._indices: dict[Key, int] = {}
 
     def intern(self, value: int | float, element: ElementType) -> int:
-        """Index of ``value`` in ``element``; ValueError when it is not representable."""
+        """Return the index of ``value`` in ``element``; ValueError if not representable."""
         key = type(value).__name__, repr(value), element.number
-        found = self._known.get(key)
+        found = self._indices.get(key)
         if found is None:
             return self.add((key, to_bits(value, element)))
         return found
 
     def add(self, entry: tuple[Key, int]) -> int:
-        """Index of an entry of another pool."""
+        """Add an entry of another pool and return its index."""
         key, bits = entry
-        found = self._known.get(key)
+        found = self._indices.get(key)
         if found is None:
-            found = self._known[key] = len(self.bits)
+            found = self._indices[key] = len(self.bits)
             self.bits.append(bits)
             self.keys.append(entry)
         return found

@@ -1,9 +1,8 @@
-"""Functions that were encoded before: an object can be put into another image without encoding it
-again.
+"""Object files: encoded functions that can be put into another image without encoding them again.
 
-A function that names nothing but its own parameters, tiles and labels is the same wherever it
-stands, but for the numbers at which its records begin. What an object holds are those records and
-the numbers at which they began; relocating adds the difference.
+The records of a function that refers only to its own parameters, tiles and labels are the same in
+every image, apart from the indices at which its records start. An object file has the records and
+these indices; relocation adds the difference to the new ones.
 """
 
 from __future__ import annotations
@@ -22,15 +21,17 @@ from ftm_backend.target.instruction_table import OPCODES
 __all__ = ["OBJECTS", "TYPES", "Bases", "ObjectFile", "make_object"]
 
 Bases = dict[str, int]
-"""Where records of a function begin, by section; ``function`` is its number, ``line`` the line of
-its ``@func``."""
+"""Index of a function's first record in each section.
+
+``function`` is its number, and ``line`` the line of its ``@func``.
+"""
 
 TYPES = {
     name: record.dtype
     for name, record in image_layout.SECTIONS
     if isinstance(record, image_layout.LayoutRecord)
 }
-"""Of the records of each section."""
+"""The record type of each section."""
 _SCALAR, _IMMEDIATE = (
     image_layout.OPERAND_KINDS.index("SCALAR"),
     image_layout.OPERAND_KINDS.index("IMMEDIATE"),
@@ -41,10 +42,14 @@ _MOST_BYTES = 1 << 27
 
 @dataclass(frozen=True, eq=False)
 class ObjectFile:
-    """A function's records by section, and ``bases``, where they began.
+    """The encoded records of a function.
 
-    parameters: its declarations. immediates: keys of the pool's entries that it uses, in order of
-    first use, and the numbers that they had. names: of its tiles and labels.
+    Attributes:
+        records: By section.
+        bases: Index of the first record in each section.
+        parameters: Its declarations.
+        immediates: Keys of the entries of the immediate pool that it uses, with their old indices.
+        names: Names of its tiles and labels.
     """
 
     records: dict[str, np.ndarray]
@@ -55,48 +60,50 @@ class ObjectFile:
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """Estimated bytes in memory."""
         return 1024 + sum(records.nbytes for records in self.records.values())
 
     def relocated(self, bases: Bases, immediates: dict[int, int]) -> dict[str, np.ndarray]:
-        """The records, for a function that begins at ``bases``.
+        """Return the records for a function that starts at ``bases``.
 
-        immediates: for each number that an entry of the pool had, the one that it has.
+        Args:
+            bases: New index of the first record in each section.
+            immediates: New index in the immediate pool for each old one.
         """
-        moved = {name: bases[name] - start for name, start in self.bases.items()}
-        made = {name: records.copy() for name, records in self.records.items()}
-        code = made["instructions"]
-        _add(code["line"], moved["line"])
-        _add(code["target"], moved["instructions"], code["opcode"] == _BRANCH)
-        _add(code["target"], moved["maps"], code["opcode"] == _MAP)
-        _add(code["first_dim"], moved["dims"], (code["opcode"] != _MAP) & (code["opcode"] != _RET))
-        _move(code["buffer"], moved["buffers"])
-        _move(code["tile"], moved["tiles"])
-        _move(code["v"]["scalar"], moved["scalars"])
+        shift = {name: bases[name] - start for name, start in self.bases.items()}
+        records = {name: old.copy() for name, old in self.records.items()}
+        code = records["instructions"]
+        _add(code["line"], shift["line"])
+        _add(code["target"], shift["instructions"], code["opcode"] == _BRANCH)
+        _add(code["target"], shift["maps"], code["opcode"] == _MAP)
+        _add(code["first_dim"], shift["dims"], (code["opcode"] != _MAP) & (code["opcode"] != _RET))
+        _add_if_present(code["buffer"], shift["buffers"])
+        _add_if_present(code["tile"], shift["tiles"])
+        _add_if_present(code["v"]["scalar"], shift["scalars"])
         for field in ("extent", "stride"):
-            _move(made["dims"][field]["scalar"], moved["scalars"])
-        maps = made["maps"]
+            _add_if_present(records["dims"][field]["scalar"], shift["scalars"])
+        maps = records["maps"]
         for field, section in (
             ("first_input", "map_inputs"),
             ("first_output", "map_outputs"),
             ("first_op", "map_ops"),
             ("line", "line"),
         ):
-            _add(maps[field], moved[section])
+            _add(maps[field], shift[section])
         for section in ("map_inputs", "map_outputs"):
-            _move(made[section]["tile"], moved["tiles"])
-            _move(made[section]["slot"]["scalar"], moved["scalars"])
-        operations = made["map_ops"]
-        _add(operations["line"], moved["line"])
-        _move(operations["buffer"], moved["buffers"])
-        _move(operations["address"]["scalar"], moved["scalars"])
-        for operands in (operations["src"], made["map_outputs"]["source"]):
-            _add(operands["index"], moved["scalars"], operands["kind"] == _SCALAR)
+            _add_if_present(records[section]["tile"], shift["tiles"])
+            _add_if_present(records[section]["slot"]["scalar"], shift["scalars"])
+        operations = records["map_ops"]
+        _add(operations["line"], shift["line"])
+        _add_if_present(operations["buffer"], shift["buffers"])
+        _add_if_present(operations["address"]["scalar"], shift["scalars"])
+        for operands in (operations["src"], records["map_outputs"]["source"]):
+            _add(operands["index"], shift["scalars"], operands["kind"] == _SCALAR)
             fixed = operands["kind"] == _IMMEDIATE
             operands["index"][fixed] = [immediates[k] for k in operands["index"][fixed].tolist()]
-        _add(made["labels"]["instruction"], moved["instructions"])
-        _add(made["tiles"]["function"], moved["function"])
-        return made
+        _add(records["labels"]["instruction"], shift["instructions"])
+        _add(records["tiles"]["function"], shift["function"])
+        return records
 
 
 def _add(numbers: np.ndarray, distance: int, where: Any = ...) -> None:
@@ -104,8 +111,8 @@ def _add(numbers: np.ndarray, distance: int, where: Any = ...) -> None:
         numbers[where] = numbers[where].astype(np.int64) + distance
 
 
-def _move(numbers: np.ndarray, distance: int) -> None:
-    """Adds to all but absent numbers."""
+def _add_if_present(numbers: np.ndarray, distance: int) -> None:
+    """Add to all indices that are not `NONE`."""
     _add(numbers, distance, numbers >= 0)
 
 
@@ -116,10 +123,17 @@ def make_object(
     immediates: Sequence[Any],
     names: dict[str, tuple[str, ...]],
 ) -> ObjectFile | None:
-    """The object of a function that was encoded into ``parts``; None when it names what is not its
-    own.
+    """Make the object file of a function.
 
-    immediates: keys of the pool's entries by their numbers.
+    Args:
+        function: The function.
+        parts: Its encoded records by section.
+        bases: Index of its first record in each section.
+        immediates: Keys of the entries of the immediate pool, by index.
+        names: Names of its tiles and labels.
+
+    Returns:
+        None if the function refers to anything global, or calls another function.
     """
     records = {name: np.frombuffer(data, TYPES[name]) for name, data in parts.items()}
     code, operations = records["instructions"], records["map_ops"]
@@ -154,4 +168,4 @@ def _own(numbers: np.ndarray, first: int) -> bool:
 
 
 OBJECTS: LRUCache[ObjectFile] = LRUCache(_MOST_BYTES, kept_programs=KEPT_PROGRAMS)
-"""By the machine's name and the function's lines, from below ``@func`` to above ``@ret``."""
+"""By machine name and the lines between ``@func`` and ``@ret``."""

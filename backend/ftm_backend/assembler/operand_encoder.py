@@ -1,7 +1,6 @@
-"""Operands of instructions as fields of image records: registers, slots, addresses, dimensions,
-labels; each is checked by itself.
+"""Encodes operands: registers, slots, addresses, dimensions, labels. Each is checked on its own.
 
-What the operands of one instruction must agree in is said in ``operand_checks``.
+``operand_verifier`` checks the operands of an instruction against each other.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 class OperandEncoder:
-    """Reads operands in the scope of one function after another; collects dimension records.
+    """Encodes operands in the scope of one function after another; collects dimension records.
 
-    One method for each operand kind. ``line`` and ``operand`` (its number, or None) are what an
-    error points at.
+    There is one method per operand kind. Errors point at ``line`` and ``operand``, the number of
+    the operand or None.
     """
 
     def __init__(self, symbols: SymbolTable) -> None:
@@ -42,12 +41,12 @@ class OperandEncoder:
         self._values: dict[p.Operand, Value] = {}
 
     def start(self, function: int, tiles: dict[str, TileSymbol], labels: dict[str, int]) -> None:
-        """Turns to another function."""
+        """Enter the scope of another function."""
         self.function, self.tiles, self.labels = function, tiles, labels
         self.parameters = self.symbols.parameters[function]
 
     def register(self, number: int, line: int, operand: int | None) -> int:
-        """A scalar register's number, checked."""
+        """Check the number of a scalar register and return it."""
         if not 0 <= number < SCALAR_REGISTERS:
             raise self.error(
                 f"r{number} does not exist: registers are r0 to r{SCALAR_REGISTERS - 1}",
@@ -57,10 +56,10 @@ class OperandEncoder:
         return number
 
     def value(self, item: p.Operand, line: int, operand: int) -> Value:
-        """A scalar source."""
-        known = self._values.get(item)
-        if known is not None:
-            return known
+        """Encode a scalar source."""
+        cached = self._values.get(item)
+        if cached is not None:
+            return cached
         if isinstance(item, p.Register):
             value = (0, self.register(item.number, line, operand), NONE)
         elif isinstance(item, p.Immediate):
@@ -74,13 +73,13 @@ class OperandEncoder:
         elif isinstance(item, p.SymbolName):
             number, dtype = self.scalar(item.name)
             if dtype != "i64":
-                what = (
+                reason = (
                     "is f64; only map operations read those"
                     if dtype
                     else "is no scalar of the program or the function"
                 )
-                raise self.error(f"{item.name!r} {what}", line, operand)
-            return 0, NONE, number  # a name may mean something else in another function
+                raise self.error(f"{item.name!r} {reason}", line, operand)
+            return 0, NONE, number  # not cached: another function may have its own scalar
         else:
             raise self.error(
                 "expected a register, an integer or an i64 scalar argument", line, operand
@@ -89,39 +88,40 @@ class OperandEncoder:
         return value
 
     def scalar(self, name: str) -> tuple[int, str]:
-        """Number and type of a scalar; (-1, "") for an unknown name."""
+        """Return number and type of a scalar; (-1, "") for an unknown name."""
         found = self.parameters.scalars.get(name)
         return found if found is not None else self.symbols.scalars.get(name, (-1, ""))
 
     def index(self, item: p.Operand, line: int, operand: int) -> Value:
-        """What stands in the brackets of what `tile` or `buffer` has found."""
+        """Encode the index in the brackets of a slot or an address."""
         assert isinstance(item, p.SlotReference)
-        known = self._values.get(item)
-        if known is None:
+        cached = self._values.get(item)
+        if cached is None:
             register = NONE if item.index < 0 else self.register(item.index, line, operand)
             if not _LOWEST <= item.offset <= _HIGHEST:
                 raise self.error(f"{item.offset} does not fit in 64 bits", line, operand)
-            known = self._values[item] = (item.offset, register, NONE)
-        return known
+            cached = self._values[item] = (item.offset, register, NONE)
+        return cached
 
     def tile(self, item: p.Operand, line: int, operand: int) -> TileSymbol:
-        """The tile of a slot operand."""
+        """Return the tile of a slot."""
         found = self.tiles.get(item.name) if isinstance(item, p.SlotReference) else None
         if found is None:
             name = getattr(item, "name", item)
-            known = ", ".join(self.tiles) or "none"
+            tiles = ", ".join(self.tiles) or "none"
             raise self.error(
-                f"{name!r} is no tile of this function; its tiles: {known}", line, operand
+                f"{name!r} is no tile of this function; its tiles: {tiles}", line, operand
             )
         return found
 
     def buffer(self, item: p.Operand, line: int, operand: int) -> BufferSymbol:
-        """The buffer of an address."""
+        """Return the buffer of an address."""
         name = item.name if isinstance(item, p.SlotReference) else ""
         found = self.parameters.buffers.get(name) or self.symbols.buffers.get(name)
         if found is None:
             raise self.error(
-                f"{getattr(item, 'name', item)!r} is no buffer of the program's header, nor a parameter",
+                f"{getattr(item, 'name', item)!r} is no buffer of the program's header, nor a "
+                "parameter",
                 line,
                 operand,
             )
@@ -131,8 +131,7 @@ class OperandEncoder:
     # ------------------------------------------------------------------------------------
 
     def side(self, pairs: tuple[tuple[p.Scalar, p.Scalar], ...], line: int, operand: int) -> int:
-        """Appends dimension records; the product of the extents, or -1 when a register is among
-        them."""
+        """Append dimension records; return the product of the extents, -1 if it is not static."""
         total = 1
         for extent, stride in pairs:
             value = self.value(extent, line, operand)
@@ -149,7 +148,7 @@ class OperandEncoder:
     def fits(
         self, tile: TileSymbol, rows: int | float, columns: int | float, line: int, operand: int
     ) -> None:
-        """Refuses static extents above those of the tile."""
+        """Reject static extents above those of the tile."""
         t = tile.tile
         if rows > t.rows or columns > t.columns:
             shown = f"{rows if rows >= 0 else '?'}x{columns if columns >= 0 else '?'}"
@@ -164,14 +163,13 @@ class OperandEncoder:
         buffer: BufferSymbol,
         address: Value,
         dims: p.Dims,
-        bordered: bool,
+        is_padded: bool,
         line: int,
         operand: int,
     ) -> None:
-        """Refuses a transfer with static address, extents and strides that leaves the buffer, if
-        that has no border."""
+        """Reject a static transfer that leaves the buffer; padded buffers are not checked."""
         if (
-            bordered
+            is_padded
             or address[1] != NONE
             or dims.row_stride is not None
             or buffer.buffer.kind == "param"
@@ -188,17 +186,19 @@ class OperandEncoder:
             low, high = low + min(step, 0), high + max(step, 0)
         if low < 0 or high >= buffer.buffer.elements:
             raise self.error(
-                f"the transfer touches elements {low} to {high} of {buffer.buffer.name}, which has {buffer.buffer.elements}",
+                f"the transfer touches elements {low} to {high} of {buffer.buffer.name}, which has "
+                f"{buffer.buffer.elements}",
                 line,
                 operand,
             )
 
     def writable(self, buffer: BufferSymbol, line: int, operand: int) -> None:
-        """Refuses a store into an input or a constant."""
+        """Reject a store to an input, a constant or a read-only parameter."""
         if buffer.buffer.kind in ("in", "const"):
+            kind = "an input" if buffer.buffer.kind == "in" else "a constant"
             raise self.error(
-                f"{buffer.buffer.name} is {'an input' if buffer.buffer.kind == 'in' else 'a constant'} and cannot be "
-                "written: store to an output, which may share an input's storage",
+                f"{buffer.buffer.name} is {kind} and cannot be written: store to an output, which "
+                "may share an input's storage",
                 line,
                 operand,
             )
@@ -211,11 +211,11 @@ class OperandEncoder:
             )
 
     def same_type(self, tile: TileSymbol, buffer: BufferSymbol, line: int, operand: int) -> None:
-        """Refuses a transfer between different types."""
+        """Reject a transfer between different types."""
         if not same_elements(tile.type, buffer.type):
             raise self.error(
-                f"tile {tile.tile.name} is {tile.type.token}, buffer {buffer.buffer.name} is {buffer.type.token}: "
-                "a transfer does not convert",
+                f"tile {tile.tile.name} is {tile.type.token}, buffer {buffer.buffer.name} is "
+                f"{buffer.type.token}: a transfer does not convert",
                 line,
                 operand,
             )
@@ -223,7 +223,7 @@ class OperandEncoder:
     def dimensions(
         self, operand: p.Operand, kind: str, values: list[Value], line: int, number: int
     ) -> tuple[int, int]:
-        """Appends the records of a transfer's dimensions; gives how many make rows and columns."""
+        """Append the records of a transfer's dimensions; return how many are rows and columns."""
         if not isinstance(operand, p.Dims) or (operand.row_stride is not None) != (
             kind == i.ROW_DIMS
         ):
@@ -235,14 +235,15 @@ class OperandEncoder:
         self.columns = self.side(operand.columns, line, number)
         if len(operand.rows) + len(operand.columns) > MOST_DIMS:
             raise self.error(
-                f"a transfer has at most {MOST_DIMS} dimensions, found {len(operand.rows) + len(operand.columns)}",
+                f"a transfer has at most {MOST_DIMS} dimensions, found "
+                f"{len(operand.rows) + len(operand.columns)}",
                 line,
                 number,
             )
         return len(operand.rows), len(operand.columns)
 
     def border(self, operand: p.Operand, line: int, number: int) -> int:
-        """Appends the records of a border; gives how many dimensions have one."""
+        """Append the records of a border; return how many dimensions are padded."""
         if not isinstance(operand, p.Dims) or not operand.rows:
             raise self.error("expected a border of the form 28@1 28@1 | 30@30 30@1", line, number)
         inside, whole = (
@@ -257,7 +258,8 @@ class OperandEncoder:
             raise self.error("the extents of a border are numbers", line, number)
         if len(inside) != len(whole) or len(inside) > MOST_SIDES:
             raise self.error(
-                f"a border has as many dimensions left of the bar as right of it, and at most {MOST_SIDES}",
+                "a border has as many dimensions left of the bar as right of it, and at most "
+                f"{MOST_SIDES}",
                 line,
                 number,
             )
@@ -271,7 +273,8 @@ class OperandEncoder:
                 )
             if step != stride:
                 raise self.error(
-                    f"with its border a buffer is dense: expected {total}@{stride}, found {total}@{step}",
+                    f"with its border a buffer is dense: expected {total}@{stride}, found "
+                    f"{total}@{step}",
                     line,
                     number,
                 )
@@ -281,7 +284,7 @@ class OperandEncoder:
         return len(inside)
 
     def label(self, operand: p.Operand, line: int, number: int) -> int:
-        """The instruction that a branch goes to."""
+        """Return the instruction that a branch jumps to."""
         target = self.labels.get(operand.name) if isinstance(operand, p.SymbolName) else None
         if target is None:
             raise self.error(

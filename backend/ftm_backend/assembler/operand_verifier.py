@@ -1,4 +1,4 @@
-"""What the operands of an instruction outside maps must agree in: types, slots and extents."""
+"""Checks the operands of an instruction outside of maps against each other."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def _mm(e: OperandEncoder, item: p.AsmInstruction, values: list[Value]) -> None:
     )
     if a.type is not b.type or ACCUMULATORS.get(a.type.token) != c.type.token:
         raise e.error(
-            f"{item.name} does not take {a.type.token} x {b.type.token} -> {c.type.token}; it takes "
-            + ", ".join(f"{x} -> {y}" for x, y in sorted(ACCUMULATORS.items())),
+            f"{item.name} does not take {a.type.token} x {b.type.token} -> {c.type.token}; "
+            "it takes " + ", ".join(f"{x} -> {y}" for x, y in sorted(ACCUMULATORS.items())),
             item.line,
             0,
         )
@@ -87,7 +87,8 @@ def _fold(e: OperandEncoder, item: p.AsmInstruction, values: list[Value]) -> Non
     assert isinstance(dims, p.Dims)
     if len(dims.columns) != 2 * len(dims.rows):
         raise e.error(
-            "FOLD takes twice as many dimensions right of the bar as left of it: windows, and then sizes",
+            "FOLD takes twice as many dimensions right of the bar as left of it: windows, and then "
+            "sizes",
             item.line,
             1,
         )
@@ -102,7 +103,7 @@ def _fold(e: OperandEncoder, item: p.AsmInstruction, values: list[Value]) -> Non
 def _scan(e: OperandEncoder, item: p.AsmInstruction, values: list[Value]) -> None:
     x, c, y = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands))
     if not item.suffixes or item.suffixes[0] == "DOWN":
-        raise e.error("SCAN needs to know what it does: .ADD, .MUL, .MIN, .MAX or .LSE", item.line)
+        raise e.error("SCAN needs an operation: .ADD, .MUL, .MIN, .MAX or .LSE", item.line)
     if x.type is not y.type:
         raise e.error(f"SCAN does not convert: {x.type.token} to {y.type.token}", item.line, 2)
     wanted = "f64" if x.type.kind == "float" else "i64"
@@ -147,5 +148,4 @@ CHECKS: dict[str, Callable[[OperandEncoder, p.AsmInstruction, list[Value]], None
     "SORT": _order,
     "MERGE": _order,
 }
-"""By instruction: raises AsmError where its operands do not go together; what needs execution is
-the machine's to find."""
+"""Check of each instruction; it raises AsmError. The machine checks the rest during execution."""

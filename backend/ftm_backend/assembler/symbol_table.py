@@ -1,7 +1,6 @@
-"""Names of a program: header lines, functions, tiles and labels, checked and numbered.
+"""Symbol table: names of header lines, functions, tiles and labels, checked and numbered.
 
-The first half of assembling. Everything that can be known from the declarations alone is refused
-here.
+This is the first half of assembling. Errors in declarations are detected here.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ftm_backend.target.element_types import (
 )
 
 _KIND_ORDER = ("in", "out", "const", "arena", "gsm")
-_MOST_EXTENTS = (1 << 16) - 1  # as the image counts them; PyTorch has no limit
+_MOST_EXTENTS = (1 << 16) - 1  # the image counts them in 16 bits; PyTorch has no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +55,13 @@ class ParameterTable:
 
 
 class ErrorReporter:
-    """Makes errors that show the line of the text, or its canonical print when there is no text."""
+    """Makes errors that show the line of the text."""
 
     def __init__(self, program: p.AsmProgram) -> None:
         self._source = program.source
 
     def error(self, message: str, line: int, operand: int | None = None) -> AsmError:
-        """An error on ``line``; ``operand`` numbers the faulty operand, so that the caret points at
-        it."""
+        """Make an error at ``line``; the caret points at operand number ``operand``."""
         source = self._source[line - 1] if 0 < line <= len(self._source) else ""
         column = 0
         if source:
@@ -76,8 +74,11 @@ class ErrorReporter:
 
 
 class SymbolTable:
-    """The numbered declarations of ``program``; raises ``AsmError`` when they are not
-    consistent."""
+    """The numbered declarations of a program.
+
+    Raises:
+        AsmError: The declarations are inconsistent.
+    """
 
     def __init__(self, program: p.AsmProgram) -> None:
         self.program = program
@@ -87,7 +88,7 @@ class SymbolTable:
         self.functions: dict[str, int] = {}
         self.parameters: list[ParameterTable] = []
         self.tile_count = 0
-        self._taken: dict[str, int] = {}
+        self._lines: dict[str, int] = {}
         try:
             self.machine = presets.load(program.machine)
         except presets.UnknownPreset as error:
@@ -95,12 +96,12 @@ class SymbolTable:
         self._declare_header()
         self._declare_functions()
 
-    def _take(self, name: str, line: int) -> None:
-        if name in self._taken:
+    def _declare(self, name: str, line: int) -> None:
+        if name in self._lines:
             raise self.report.error(
-                f"{name!r} is declared twice; first on line {self._taken[name]}", line, 0
+                f"{name!r} is declared twice; first on line {self._lines[name]}", line, 0
             )
-        self._taken[name] = line
+        self._lines[name] = line
 
     def _type(self, token: str, line: int, operand: int) -> ElementType:
         element = BY_TOKEN.get(token)
@@ -113,7 +114,7 @@ class SymbolTable:
     def _declare_header(self) -> None:
         for kind in _KIND_ORDER:
             for buffer in self.program.buffers(kind):
-                self._take(buffer.name, buffer.line)
+                self._declare(buffer.name, buffer.line)
                 element = self._type(
                     buffer.dtype, buffer.line, 2 if kind in ("arena", "gsm") else 1
                 )
@@ -121,7 +122,7 @@ class SymbolTable:
                 alias = self._alias(buffer) if buffer.alias else -1
                 self.buffers[buffer.name] = BufferSymbol(len(self.buffers), buffer, element, alias)
         for argument in self.program.scalars():
-            self._take(argument.name, argument.line)
+            self._declare(argument.name, argument.line)
             if argument.dtype not in ("f64", "i64"):
                 raise self.report.error(
                     f"a scalar argument is f64 or i64, not {argument.dtype!r}", argument.line, 1
@@ -132,19 +133,22 @@ class SymbolTable:
         size = buffer.elements * element.bytes
         if buffer.offset + size >= MOST_BYTES or len(buffer.shape) > _MOST_EXTENTS:
             raise self.report.error(
-                f"{buffer.name} is larger than any memory: {len(buffer.shape)} extents, {size} bytes",
+                f"{buffer.name} is larger than any memory: {len(buffer.shape)} extents, "
+                f"{size} bytes",
                 buffer.line,
                 2,
             )
         if buffer.kind == "const" and len(buffer.data) != size:
             raise self.report.error(
-                f"constant {buffer.name} has {len(buffer.data)} bytes of data, but its shape and type make {size}",
+                f"constant {buffer.name} has {len(buffer.data)} bytes of data, but its shape and "
+                f"type make {size}",
                 buffer.line,
                 3,
             )
         if buffer.kind == "arena" and (buffer.offset < 0 or buffer.offset % element.bytes):
             raise self.report.error(
-                f"arena offset {buffer.offset} of {buffer.name} is not a multiple of its {element.bytes}-byte elements",
+                f"arena offset {buffer.offset} of {buffer.name} is not a multiple of its "
+                f"{element.bytes}-byte elements",
                 buffer.line,
                 1,
             )
@@ -152,7 +156,7 @@ class SymbolTable:
             self._check_region(buffer, buffer.offset + size)
 
     def _check_region(self, buffer: p.BufferDirective, end: int) -> None:
-        """Checks that a region of GSM is aligned as tiles are, and ends in it."""
+        """Check that a region of GSM is aligned and ends within GSM."""
         if buffer.offset < 0 or buffer.offset % SLOT_ALIGNMENT:
             raise self.report.error(
                 f"byte offset {buffer.offset} must be a multiple of {SLOT_ALIGNMENT}",
@@ -161,8 +165,9 @@ class SymbolTable:
             )
         if end > self.machine.gsm_bytes:
             raise self.report.error(
-                f"{buffer.name} ends at byte {end} of gsm, which has {self.machine.gsm_bytes} bytes on machine {self.machine.name}: "
-                "use a lower offset, or put it into the arena",
+                f"{buffer.name} ends at byte {end} of gsm, which has {self.machine.gsm_bytes} "
+                f"bytes on machine {self.machine.name}: use a lower offset, or put it into the "
+                "arena",
                 buffer.line,
                 1,
             )
@@ -176,7 +181,8 @@ class SymbolTable:
         same = target.buffer.elements == buffer.elements and target.buffer.dtype == buffer.dtype
         if not same:
             raise self.report.error(
-                f"output {buffer.name} cannot share the storage of {buffer.alias}: type or number of elements differ",
+                f"output {buffer.name} cannot share the storage of {buffer.alias}: type or number "
+                "of elements differ",
                 buffer.line,
                 3,
             )
@@ -204,7 +210,7 @@ class SymbolTable:
                 function.parameters[0].line,
             )
         for item in function.parameters:
-            if item.name in found.buffers or item.name in found.scalars or item.name in self._taken:
+            if item.name in found.buffers or item.name in found.scalars or item.name in self._lines:
                 raise self.report.error(f"{item.name!r} is declared twice", item.line, 0)
             if item.scalar:
                 if item.dtype not in ("f64", "i64"):
@@ -216,7 +222,8 @@ class SymbolTable:
                 continue
             if item.alias and item.alias not in found.buffers:
                 raise self.report.error(
-                    f"{item.name!r} may share memory with {item.alias!r}, which is no buffer parameter before it",
+                    f"{item.name!r} may share memory with {item.alias!r}, which is no buffer "
+                    "parameter before it",
                     item.line,
                     3,
                 )
@@ -229,11 +236,11 @@ class SymbolTable:
         return found
 
     def code(self) -> Iterable[p.AsmFunction]:
-        """The functions, in the order of their numbers."""
+        """Return the functions in the order of their numbers."""
         return (f for f in self.program.functions if isinstance(f, p.AsmFunction))
 
     def declare_tiles(self, function: p.AsmFunction) -> dict[str, TileSymbol]:
-        """Numbers the tiles of one function; checks that each fits its scratchpad."""
+        """Number the tiles of one function, and check that each fits its scratchpad."""
         number = self.functions[function.name]
         parameters = self.parameters[number]
         found: dict[str, TileSymbol] = {}
@@ -242,7 +249,7 @@ class SymbolTable:
                 continue
             if (
                 tile.name in found
-                or tile.name in self._taken
+                or tile.name in self._lines
                 or tile.name in parameters.buffers
                 or tile.name in parameters.scalars
             ):
@@ -271,8 +278,9 @@ class SymbolTable:
         capacity = self.machine.scratchpad_bytes(tile.space)
         if end > capacity:
             raise error(
-                f"tile {tile.name} ends at byte {end} of {tile.space}, which has {capacity} bytes on machine "
-                f"{self.machine.name}: use smaller extents, a smaller ring or a lower offset",
+                f"tile {tile.name} ends at byte {end} of {tile.space}, which has {capacity} bytes "
+                f"on machine {self.machine.name}: use smaller extents, a smaller ring or a lower "
+                "offset",
                 tile.line,
                 5,
             )
@@ -281,7 +289,7 @@ class SymbolTable:
     def labels(
         self, function: p.AsmFunction, first: int
     ) -> tuple[dict[str, int], list[tuple[p.Label, int]]]:
-        """Instruction numbers of the labels of a function whose code starts at ``first``."""
+        """Return the instruction numbers of a function's labels; its code starts at ``first``."""
         numbers: dict[str, int] = {}
         listed = []
         position = first

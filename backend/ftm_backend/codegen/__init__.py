@@ -1,8 +1,8 @@
 """Code generation: kernels on tiles in, assembly text out.
 
-In order (``pipeline.py``): ``multibuffer.py`` overlaps transfers with computing; ``scratchpad.py``
-lays the tiles out; ``sync.py`` inserts waits; then ``registers.py`` allocates and ``emit.py`` puts
-the program together.
+In order (``pipeline``): ``multi_buffer`` overlaps transfers with compute, ``allocate_scratchpad``
+places tiles, ``promote_to_gsm`` moves buffers to GSM, ``insert_waits`` synchronizes with DMA,
+``linearize`` and ``linear_scan`` allocate registers, and ``asm_printer`` prints the program.
 """
 
 from ftm_backend.codegen.asm_printer import CodegenError, emit

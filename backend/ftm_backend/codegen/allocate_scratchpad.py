@@ -1,10 +1,17 @@
-"""Lays the tiles of a kernel out in each scratchpad, by liveness: one static plan for every kernel.
+"""Pass `allocate-scratchpad`: give each tile an offset in its scratchpad, by liveness.
 
-Tiles that are never alive at once may share bytes. A tile is alive from its first access to its
-last; inside a loop that keeps it from one iteration to the next, it is alive as long as the loop;
-so is a ring that is stored from, and, where DMA works beside the core and there is room, every tile
-that is stored from: what shares its bytes would wait for its store. (Transfers still in flight from
-a dead tile are `sync`'s business: it waits for them before the bytes are written again.)
+Tiles whose live intervals do not overlap may share bytes. A tile is live from its first to its last
+access. It is live for a whole loop
+
+- if the loop carries its content from one iteration to the next;
+- if it is a ring that is stored;
+- if it is stored at all, DMA overlaps compute, and there is room: a tile that shared its bytes
+  would have to wait for the store.
+
+A transfer may still be in flight from a dead tile; ``insert_waits`` waits for it before the bytes
+are written again.
+
+Changes the tiles' offsets.
 """
 
 from __future__ import annotations
@@ -29,27 +36,27 @@ __all__ = ["LiveInterval", "fits", "live_intervals", "place", "plan"]
 
 @dataclass(frozen=True)
 class LiveInterval:
-    """Positions of statements, in textual order and inclusive, between which a tile holds data."""
+    """Positions of statements, inclusive and in textual order, between which a tile is live."""
 
     first: int
     last: int
 
     def overlaps(self, other: LiveInterval) -> bool:
-        """Whether both are alive at some point."""
+        """Whether both are live at some position."""
         return self.first <= other.last and other.first <= self.last
 
 
 _ROOM = 4
-"""Sizes may become so many times what they are at hand and a ring of more slots still fits."""
+"""A deeper ring must still fit if symbolic sizes grow by this factor over the sizes seen."""
 
 
 def plan(kernel: TileKernel, machine: MachineParameters) -> None:
-    """Sets the ``offset`` of every tile.
+    """Set the ``offset`` of every tile.
 
     Raises:
-        CodegenError: when the tiles that are alive at once exceed a scratchpad.
+        CodegenError: The tiles that are live at once exceed a scratchpad.
     """
-    # the roomier plan would bound the sizes that it fits for
+    # Checking that the roomier plan fits would add a guard on symbolic sizes.
     sized = any(isinstance(tile.bytes, SymInt) for tile in kernel.tiles)
     placed = (
         place(kernel, separate=True)
@@ -74,11 +81,10 @@ def plan(kernel: TileKernel, machine: MachineParameters) -> None:
 
 
 def fits(kernel: TileKernel, machine: MachineParameters) -> bool:
-    """Whether the kernel's tiles fit, and would if sizes grew.  Writes no guard.
+    """Whether the kernel's tiles fit, also if symbolic sizes grow. Adds no guard.
 
-    Most kernels would fit if no two tiles shared a byte: of these nothing has to be placed.
+    Most kernels fit even if no two tiles share a byte, so nothing has to be placed for them.
     """
-
     if all(
         _within(space, sum(tile.bytes for tile in kernel.tiles if tile.space == space), machine)
         for space in SPACES
@@ -86,20 +92,21 @@ def fits(kernel: TileKernel, machine: MachineParameters) -> bool:
         return True
     ends = [(tile.space, tile.offset + tile.bytes) for tile in place(kernel)]
     for tile in kernel.tiles:
-        tile.offset = -1  # until all transfers are overlapped
+        tile.offset = -1  # placed for good once all transfers are overlapped
     return all(_within(space, end, machine) for space, end in ends)
 
 
 def _within(space: str, end: int, machine: MachineParameters) -> bool:
-    """Whether what ends there fits, and would if sizes grew; without a guard."""
-    return at_hand(end) * (_ROOM if isinstance(end, SymInt) else 1) <= machine.scratchpad_bytes(
-        space
-    )
+    """Whether a scratchpad holds ``end`` bytes, also if symbolic sizes grow. Adds no guard."""
+    growth = _ROOM if isinstance(end, SymInt) else 1
+    return at_hand(end) * growth <= machine.scratchpad_bytes(space)
 
 
 def live_intervals(kernel: TileKernel, separate: bool = False) -> dict[TileDecl, LiveInterval]:
-    """When each tile that is accessed at all is alive. separate: in a loop, what is stored from is
-    alive as long as the loop."""
+    """Return the live interval of each tile that is accessed.
+
+    With ``separate``, a tile that a loop stores is live for the whole loop.
+    """
     reader = _Liveness(separate)
     reader.block(kernel.body)
     accessed = reader.touched_by_block[id(kernel.body)]
@@ -109,11 +116,15 @@ def live_intervals(kernel: TileKernel, separate: bool = False) -> dict[TileDecl,
 
 
 def place(kernel: TileKernel, separate: bool = False, apart: bool = False) -> list[TileDecl]:
-    """Gives every tile an offset, as low as it can be; gives those that are accessed: others lie at
-    0 and need no room.
+    """Give every tile the lowest offset that is free.
 
-    separate: as of ``live_intervals``. apart: what may end first or last, as sizes are, is as high
-        as both: without a guard.
+    Args:
+        kernel: The kernel.
+        separate: See `live_intervals`.
+        apart: Compare symbolic offsets without guards, at the cost of space.
+
+    Returns:
+        The tiles that are accessed. Others get offset 0 and need no room.
     """
     intervals = live_intervals(kernel, separate)
     found: list[TileDecl] = []
@@ -136,11 +147,10 @@ def place(kernel: TileKernel, separate: bool = False, apart: bool = False) -> li
 
 
 def _lowest(needed: int, others: list[TileDecl], apart: bool) -> int:
-    """The first offset at which ``needed`` bytes have none in common with ``others``, which are in
-    order of their offsets.
+    """Return the first offset at which ``needed`` bytes do not overlap ``others``.
 
-    Of sizes that order is only the one at hand: an offset has to end before each of those that it
-    does not come after.
+    ``others`` are sorted by their offsets. For symbolic sizes that is only the order at the sizes
+    seen, so an offset must end before every tile that it is not placed behind.
     """
     offset, behind = 0, others
     while True:
@@ -158,8 +168,7 @@ def _lowest(needed: int, others: list[TileDecl], apart: bool) -> int:
 
 
 def _behind(offset: int, other: TileDecl) -> int:
-    """An offset that is neither below this one nor below the end of a tile, for all sizes; without
-    a guard."""
+    """Return an offset that is at least ``offset`` and ``other``'s end for all sizes. No guard."""
     end = other.offset + other.bytes
     if never_less(offset, end):
         return offset
@@ -179,13 +188,13 @@ def _explain(
     )
     more = f"; and {len(tiles) - 8} smaller ones" if len(tiles) > 8 else ""
     return (
-        f"@{kernel.name} needs {end} bytes of {space.upper()} at once, machine {machine!r} has {capacity}: "
-        f"tile it smaller. Its tiles: {listed}{more}"
+        f"@{kernel.name} needs {end} bytes of {space.upper()} at once, machine {machine!r} has "
+        f"{capacity}: tile it smaller. Its tiles: {listed}{more}"
     )
 
 
 class _Liveness:
-    """Numbers the statements and knows which tiles each one touches."""
+    """Numbers the statements and records which tiles each one accesses."""
 
     def __init__(self, separate: bool) -> None:
         self.separate = separate
@@ -216,9 +225,9 @@ class _Liveness:
         return tiles
 
     def interval(self, block: Block, tile: TileDecl, outermost: TileLoop | None) -> LiveInterval:
-        """When ``tile`` is alive, given that all of its accesses are in ``block``.
+        """Return the live interval of ``tile``, all of whose accesses are in ``block``.
 
-        outermost: the outermost loop around ``block``.
+        ``outermost`` is the outermost loop around ``block``.
         """
         users = [statement for statement in block if tile in self.touched[id(statement)]]
         if len(users) == 1 and not isinstance(users[0], TileInstruction):
@@ -232,16 +241,16 @@ class _Liveness:
             ]
             if len(bodies) == 1:
                 return self.interval(bodies[0], tile, outermost)
-        # so that nobody has to wait for its stores
-        turns = (tile.depth != 1 or self.separate) and tile in self.stored
-        if outermost is not None and (turns or not self.overwrites(users[0], tile)):
+        # A tile that shared its bytes within the loop would have to wait for the stores.
+        is_stored = (tile.depth != 1 or self.separate) and tile in self.stored
+        if outermost is not None and (is_stored or not self.overwrites(users[0], tile)):
             return self.spans[id(outermost)]
         return LiveInterval(self.spans[id(users[0])].first, self.spans[id(users[-1])].last)
 
     def overwrites(
         self, statement: TileInstruction | TileLoop | TileBranch, tile: TileDecl
     ) -> bool:
-        """Whether the first access of ``tile`` below ``statement`` sets it without reading it."""
+        """Whether the first access of ``tile`` below ``statement`` writes it without reading."""
         if isinstance(statement, TileInstruction):
             return all(slot.tile is not tile for slot in statement.reads)
         if isinstance(statement, TileLoop):

@@ -1,8 +1,7 @@
-"""When the kernels of a program use the regions of its arena, and how much of GSM they take for
-tiles of their own.
+"""Analysis: when the kernels of a program use the regions of its arena, and how much GSM they use.
 
-Time is counted in *epochs*, from one barrier of ``main`` to the next: in an epoch cores run on
-without waiting for each other.
+Time is counted in *epochs*, from one barrier of ``main`` to the next. Within an epoch cores are not
+synchronized with each other.
 """
 
 from __future__ import annotations
@@ -32,11 +31,16 @@ __all__ = ["ArenaLifetimes", "ArenaValue", "Residency"]
 
 @dataclass(frozen=True, eq=False)
 class _Use:
-    """A kernel that reads or writes a value.
+    """A kernel's reads and writes of a value.
 
-    number: its place in the order of kernels. parameters: those that the value is bound to. writes:
-    whether one of them is written. once: it is a call, and no part of a loop. share: of the time
-    that its transfers take, what it waits for them, about.
+    Attributes:
+        epoch: Number of the epoch.
+        number: Position in the order of kernels.
+        instruction: The call.
+        parameters: Parameters that the value is bound to.
+        writes: Whether one of them is written.
+        once: Whether it is a call outside of loops.
+        share: Estimated fraction of its transfers' time that the kernel waits for.
     """
 
     epoch: int
@@ -52,8 +56,11 @@ class _Use:
 class ArenaValue:
     """A region of the arena.
 
-    entry: what declares it. uses: in order. tied: values of which one took over this one's memory,
-    because a kernel computes it in place, or the other way round.
+    Attributes:
+        entry: Its declaration.
+        bytes: Its size.
+        uses: In order.
+        tied: Values that share its memory because a kernel computes one from the other in place.
     """
 
     entry: list[Any]
@@ -68,18 +75,24 @@ class ArenaValue:
 
     @property
     def region(self) -> tuple[int, int]:
-        """Where it lies in the arena, and its bytes."""
+        """Its offset in the arena, and its size."""
         return self.entry[1], self.bytes
 
 
 @dataclass(eq=False)
 class Residency:
-    """A value in GSM, for all of its uses or, if it is a copy of what lies in the arena as well,
-    for the first of them.
+    """A candidate: a value that is in GSM for all of its uses, or as a copy for the first of them.
 
-    bytes: of GSM. first, last: the epochs from which on and until which it holds them. saved: how
-    often nobody need wait for the value to be moved from or to DDR; what one kernel alone uses it
-    writes and reads, and what is copied is written to DDR all the same.
+    Attributes:
+        value: The value.
+        uses: Uses that access GSM.
+        copy: Whether the value is stored to the arena as well, for later uses.
+        bytes: Bytes of GSM.
+        first: First epoch in which it is live.
+        last: Last epoch in which it is live.
+        saved: Number of transfers from or to DDR that nothing waits for any more, weighted by
+            `_Use.share`. A value with one use is both written and read by it. The store of a copy
+            saves nothing.
     """
 
     value: ArenaValue
@@ -96,21 +109,22 @@ class Residency:
         self.saved = sum(use.share for use in self.uses[self.copy :]) * (1 + (len(self.uses) == 1))
 
     def may_lie_on(self, other: Residency) -> bool:
-        """Whether both may begin at one place although they live at one time."""
+        """Whether both may have the same offset although their lifetimes overlap."""
         return not self.copy and not other.copy and other.value in self.value.tied
 
 
 _HIDDEN = 0.25
-"""Share of the time of its transfers for which a kernel with products waits: they run while it
-multiplies."""
+"""Fraction of its transfers' time that a kernel with matrix products waits; an estimate."""
 
 
 class ArenaLifetimes:
-    """The used ``values`` of the arena, and the bytes of GSM that tiles have in each epoch
-    (``taken``).
+    """The values of the arena that are used, and the GSM that tiles occupy in each epoch.
 
-    Of what has sizes that are symbols values are left out, and kernels are taken to need all of
-    GSM.
+    Values of symbolic size are left out, and kernels with symbolic tiles count as using all of GSM.
+
+    Attributes:
+        values: The values.
+        gsm_used: Bytes of GSM per epoch that kernels use for tiles.
     """
 
     def __init__(self, program: TileProgram, capacity: int) -> None:
@@ -123,19 +137,19 @@ class ArenaLifetimes:
             size = prod(entry[3]) * ELEMENT_BYTES[entry[2]]
             if not isinstance(size, SymInt) and not isinstance(entry[1], SymInt):
                 self._values[entry[0]] = ArenaValue(entry, size)
-        self.taken = [0]
+        self.gsm_used = [0]
         self._number = 0
         self._replaced: list[tuple[int, str, str]] = []
         main = self._functions["main"]
         assert isinstance(main, TileKernel)
         for statement in main.body:
             if isinstance(statement, TileInstruction) and statement.kind == "barrier":
-                self.taken.append(0)
+                self.gsm_used.append(0)
             else:
                 self._visit([statement], isinstance(statement, TileLoop))
         self.values = [value for value in self._values.values() if value.uses]
-        for number, made, given in self._replaced:
-            later, earlier = self._values.get(made), self._values.get(given)
+        for number, result, source in self._replaced:
+            later, earlier = self._values.get(result), self._values.get(source)
             if (
                 later
                 and earlier
@@ -161,9 +175,10 @@ class ArenaLifetimes:
         name, *arguments = callee_and_arguments(call)
         function = self._functions[name]
         need = function.gsm_bytes if isinstance(function, CompiledFunction) else gsm_bytes(function)
-        self.taken[-1] = max(self.taken[-1], self._capacity if isinstance(need, SymInt) else need)
+        size = self._capacity if isinstance(need, SymInt) else need
+        self.gsm_used[-1] = max(self.gsm_used[-1], size)
         bound: dict[str, tuple[str, ...]] = dict.fromkeys(self._own(function), ())
-        # scalars follow
+        # Arguments after the buffers are scalars.
         symbols = dict(
             zip((parameter.name for parameter in function.parameters), arguments, strict=False)
         )
@@ -185,8 +200,7 @@ class ArenaLifetimes:
             ]
 
     def _own(self, function: TileKernel | CompiledFunction) -> set[str]:
-        """The header's buffers that a function names itself; one that is written already names
-        none."""
+        """Return the global buffers that a function uses directly; a compiled one uses none."""
         if isinstance(function, CompiledFunction):
             return set()
         if function.name not in self._named:
@@ -214,7 +228,7 @@ class ArenaLifetimes:
             value = self._values.get(symbol)
             if value is not None:
                 use = _Use(
-                    len(self.taken) - 1,
+                    len(self.gsm_used) - 1,
                     self._number,
                     instruction,
                     parameters,
@@ -226,7 +240,7 @@ class ArenaLifetimes:
 
 
 def _multiplies(function: TileKernel | CompiledFunction) -> bool:
-    """Whether there are products in a function."""
+    """Whether a function contains matrix products."""
     if isinstance(function, CompiledFunction):
         return any(line.startswith("    MM") for line in function.lines)
     return any(
@@ -235,7 +249,7 @@ def _multiplies(function: TileKernel | CompiledFunction) -> bool:
 
 
 def _named(block: Block) -> set[str]:
-    """The buffers that a block's instructions name."""
+    """Return the buffers that a block's instructions access."""
     found: set[str] = set()
     for instruction in instructions(block):
         if instruction.transfer is not None:

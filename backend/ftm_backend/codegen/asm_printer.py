@@ -1,12 +1,9 @@
-"""The last step of the compiler: registers are allocated and the program is printed as assembly.
-
-The grammar belongs to ``ftm_backend.ir.asm``.
-"""
+"""Pass `emit-assembly`: allocate registers and print the program as assembly (``ir.asm``)."""
 
 from __future__ import annotations
 
 from ftm_backend.codegen import linearize
-from ftm_backend.codegen.donation_fault_check import can_fault, check_replacing
+from ftm_backend.codegen.donation_fault_check import can_fault, check_donation
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.ir.tile.kernel_tree import (
     TileDecl,
@@ -23,25 +20,25 @@ __all__ = ["CodegenError", "emit", "emit_function"]
 
 
 def emit(program: TileProgram, machine: MachineParameters) -> str:
-    """The assembly text of a program.
+    """Return the assembly text of a program.
 
     Raises:
-        CodegenError: with the function that cannot be written.
+        CodegenError: A function cannot be emitted; the error names it.
     """
-    check_replacing(
+    check_donation(
         program.functions,
         program.in_bounds,
         {symbol for symbol, *_, alias in program.outputs if alias},
     )
     lines = header(program, machine.name)
-    wanted = _called(program)
+    called = _called(program)
     for function in program.functions:
         body = function.lines if isinstance(function, CompiledFunction) else _body(function)
-        if function.name in wanted:
+        if function.name in called:
             lines += ["", f"@func {function.name}", *body, "@ret"]
         if program.function_cache is not None and function.name in program.keys:
             assert isinstance(function, TileKernel)
-            written = CompiledFunction(
+            compiled = CompiledFunction(
                 function.name,
                 tuple(body),
                 function.parameters,
@@ -49,13 +46,15 @@ def emit(program: TileProgram, machine: MachineParameters) -> str:
                 gsm_bytes(function),
             )
             key = program.keys[function.name]
-            program.function_cache.put(key, written, written.size(key))
+            program.function_cache.put(key, compiled, compiled.size(key))
     return "\n".join(lines) + "\n"
 
 
 def _called(program: TileProgram) -> set[str]:
-    """``main`` and the functions that it calls; others may be there to be known to later
-    programs."""
+    """Return ``main`` and the functions that it calls.
+
+    Other functions are compiled only to be cached for later programs.
+    """
     main = program.functions[-1]
     assert isinstance(main, TileKernel)
     return {
@@ -69,7 +68,7 @@ def _called(program: TileProgram) -> set[str]:
 
 
 def emit_function(kernel: TileKernel) -> list[str]:
-    """The lines of one function, ``@func`` to ``@ret``."""
+    """Return the lines of one function, ``@func`` to ``@ret``."""
     return [f"@func {kernel.name}", *_body(kernel), "@ret"]
 
 
@@ -83,4 +82,5 @@ def _body(kernel: TileKernel) -> list[str]:
 
 
 def _declaration(tile: TileDecl) -> str:
-    return f"  @tile {tile.name}, {tile.space}, {tile.dtype}, {tile.rows}x{tile.columns}, {tile.depth}, {tile.offset}"
+    shape = f"{tile.rows}x{tile.columns}"
+    return f"  @tile {tile.name}, {tile.space}, {tile.dtype}, {shape}, {tile.depth}, {tile.offset}"

@@ -1,5 +1,4 @@
-"""Functions that store a result to two buffers: the twin of a function has one parameter more, for
-the second one."""
+"""Clones a function so that it stores one of its results to a second buffer as well."""
 
 from __future__ import annotations
 
@@ -18,12 +17,11 @@ from ftm_backend.ir.tile.kernel_tree import (
 )
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 
-__all__ = ["rebind", "store_twice", "stores_alone"]
+__all__ = ["has_only_plain_stores", "rebind", "store_to_copy"]
 
 
-def stores_alone(function: TileKernel | CompiledFunction, parameter: str) -> bool:
-    """Whether what a function writes to a parameter are plain stores of tiles, which can be made
-    twice."""
+def has_only_plain_stores(function: TileKernel | CompiledFunction, parameter: str) -> bool:
+    """Whether a function writes a parameter by plain stores only, which can be duplicated."""
     if isinstance(function, CompiledFunction):
         scattered = re.compile(rf"\bDSC\S* .*, {parameter}\[")
         return not any(scattered.search(line) for line in function.lines)
@@ -35,22 +33,22 @@ def stores_alone(function: TileKernel | CompiledFunction, parameter: str) -> boo
     return all(i.kind != "scatter" for i in writes)
 
 
-def store_twice(program: TileProgram, call: TileInstruction, symbol: str, copy: str) -> None:
-    """Makes a call store what it stores to one buffer to another one, too, at the same places."""
+def store_to_copy(program: TileProgram, call: TileInstruction, symbol: str, copy: str) -> None:
+    """Make a call store what it stores to buffer ``symbol`` to buffer ``copy`` as well."""
     name, *arguments = callee_and_arguments(call)
     functions = {function.name: function for function in program.functions}
     at = arguments.index(symbol)
     parameter = functions[name].parameters[at]
-    twin = f"{name}.{parameter.name}"
-    if twin not in functions:
-        # main is the last one
-        program.functions.insert(-1, _twin(functions[name], twin, parameter))
+    clone = f"{name}.{parameter.name}"
+    if clone not in functions:
+        # `main` stays the last function.
+        program.functions.insert(-1, _clone(functions[name], clone, parameter))
         if name in program.in_bounds:
-            program.in_bounds.add(twin)
-    # a name, an element and what stands behind it
+            program.in_bounds.add(clone)
+    # Each buffer argument is three parts: ", name[", element, "]".
     first, end = 1 + 3 * at, 1 + 3 * len(functions[name].parameters)
     call.parts = [
-        f"@call {twin}",
+        f"@call {clone}",
         *call.parts[1:end],
         f", {copy}[",
         *call.parts[first + 1 : first + 3],
@@ -59,11 +57,11 @@ def store_twice(program: TileProgram, call: TileInstruction, symbol: str, copy: 
 
 
 def rebind(call: TileInstruction, symbol: str, copy: str) -> None:
-    """Makes a call take a copy of a buffer."""
+    """Make a call use buffer ``copy`` instead of ``symbol``."""
     call.parts = [f", {copy}[" if part == f", {symbol}[" else part for part in call.parts]
 
 
-def _twin(
+def _clone(
     function: TileKernel | CompiledFunction, name: str, parameter: KernelParameter
 ) -> TileKernel | CompiledFunction:
     copy = replace(parameter, name=f"{parameter.name}.copy", alias="")
@@ -73,7 +71,7 @@ def _twin(
             function,
             name=name,
             parameters=parameters,
-            body=_doubled(function.body, parameter.name, copy.name),
+            body=_with_second_store(function.body, parameter.name, copy.name),
         )
     store = re.compile(rf"(\s*(?:\[!?r\d+\] )?DST \S+, ){parameter.name}(\[.*)")
     declared = next(at for at, line in enumerate(function.lines) if not line.startswith("  @param"))
@@ -84,15 +82,16 @@ def _twin(
     return replace(function, name=name, parameters=parameters, lines=tuple(lines))
 
 
-def _doubled(block: Block, buffer: str, copy: str) -> Block:
-    """A block in which each store to a buffer is followed by one to its copy."""
+def _with_second_store(block: Block, buffer: str, copy: str) -> Block:
+    """Return a block in which each store to ``buffer`` is followed by one to ``copy``."""
     result: Block = []
     for statement in block:
         if isinstance(statement, TileLoop):
-            statement = replace(statement, body=_doubled(statement.body, buffer, copy))
+            statement = replace(statement, body=_with_second_store(statement.body, buffer, copy))
         elif isinstance(statement, TileBranch):
             bodies = (
-                _doubled(body, buffer, copy) for body in (statement.body, statement.otherwise)
+                _with_second_store(body, buffer, copy)
+                for body in (statement.body, statement.otherwise)
             )
             statement = TileBranch(statement.condition, *bodies)
         result.append(statement)

@@ -1,7 +1,7 @@
-"""Checks that a program which faults has not yet written over an input.
+"""Check: a program that faults has not yet overwritten a donated input.
 
-An output that may take over an input's memory must not be written before, or by, a kernel that can
-fault: the launcher gives the caller its inputs back as they were.
+An output may be allocated in the memory of an input. No kernel may write it that can fault itself,
+or that a faulting kernel may follow: after a fault the caller gets its inputs back unchanged.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from ftm_backend.ir.tile.kernel_tree import (
 )
 from ftm_backend.ir.tile.program import CompiledFunction
 
-__all__ = ["can_fault", "check_replacing"]
+__all__ = ["can_fault", "check_donation"]
 
 Call = tuple[str, ...]
-"""The function, and the buffers and scalars that it is called with."""
+"""The called function, then the buffers and scalars that are bound."""
 
 
-def check_replacing(
+def check_donation(
     kernels: Sequence[TileKernel | CompiledFunction],
     in_bounds: Collection[str],
     donated: Collection[str],
 ) -> None:
-    """Checks the functions of a program, ``main`` among them.
+    """Check the functions of a program, including ``main``.
 
     Args:
-        kernels: all functions.
-        in_bounds: names of those that cannot fault.
-        donated: outputs that may share an input's storage.
+        kernels: All functions.
+        in_bounds: Names of functions that cannot fault.
+        donated: Outputs that may share an input's storage.
 
     Raises:
-        CodegenError: one of ``donated`` could be written before a fault.
+        CodegenError: One of ``donated`` might be written before a fault.
     """
     if not donated:
         return
@@ -61,10 +61,10 @@ def _check_order(
     written_by: Callable[[Call], str | None],
 ) -> None:
     written: tuple[str, str] | None = None
-    working: list[tuple[str, bool]] = []  # kernels that can fault, since the last barrier
+    unsynchronized: list[tuple[str, bool]] = []  # kernels that can fault, since the last barrier
     for call, one_core in steps:
         if not call:
-            working = []
+            unsynchronized = []
             continue
         name, writes = call[0], written_by(call)
         if writes and written is None:
@@ -73,25 +73,27 @@ def _check_order(
             if written:
                 raise CodegenError(
                     name,
-                    f"@{name} can fault after @{written[0]} wrote {written[1]}, which replaces an input",
+                    f"@{name} can fault after @{written[0]} wrote {written[1]}, "
+                    "which replaces an input",
                 )
-            working.append((name, one_core))
-        others = [other for other, alone in working if not (alone and one_core)]
+            unsynchronized.append((name, one_core))
+        others = [other for other, alone in unsynchronized if not (alone and one_core)]
         if writes and others:
             raise CodegenError(
                 name,
-                f"no barrier between @{others[0]}, which can fault, and @{name}, which writes over an input",
+                f"no barrier between @{others[0]}, which can fault, and @{name}, "
+                "which writes over an input",
             )
 
 
 def _steps(block: Block, one_core: bool) -> Iterator[tuple[Call, bool]]:
-    """What ``main`` calls, in order, and whether one core runs it; an empty call for a barrier."""
+    """Yield the calls of ``main`` in order, and whether one core makes them; ``()``: barrier."""
     for statement in block:
         if isinstance(statement, TileBranch):
             yield from _steps(statement.body, True)
             yield from _steps(statement.otherwise, True)
         elif isinstance(statement, TileLoop):
-            # what comes at the end of an iteration comes before the beginning of the next
+            # The end of an iteration precedes the start of the next one.
             for _ in range(2):
                 yield from _steps(statement.body, one_core)
         elif statement.kind == "barrier":
@@ -101,7 +103,7 @@ def _steps(block: Block, one_core: bool) -> Iterator[tuple[Call, bool]]:
 
 
 def can_fault(function: TileKernel | CompiledFunction) -> bool:
-    """Whether a function addresses memory by data."""
+    """Whether a function accesses memory at data-dependent addresses."""
     if isinstance(function, CompiledFunction):
         return function.can_fault
     return any(
@@ -112,7 +114,7 @@ def can_fault(function: TileKernel | CompiledFunction) -> bool:
 def _written(
     call: Call, functions: Mapping[str, TileKernel | CompiledFunction], donated: Collection[str]
 ) -> str | None:
-    """One of ``donated`` that a call writes."""
+    """Return one of ``donated`` that a call writes, if any."""
     name, *arguments = call
     function = functions[name]
     if function.parameters:

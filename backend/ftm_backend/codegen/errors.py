@@ -1,4 +1,4 @@
-"""The error of this folder."""
+"""Errors of code generation."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["CodegenError"]
 
 
 class CodegenError(FunctionError):
-    """A function that no assembly can be written for."""
+    """No assembly can be emitted for a function."""

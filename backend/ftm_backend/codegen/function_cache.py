@@ -1,8 +1,8 @@
-"""Functions that were compiled before: those of this process, and those that a cache on disk has.
+"""Caches of compiled functions: one in this process, and one that processes share on disk.
 
-A function is found by what it is (`midend.analysis.structural_key`), whatever program it stands in.
-On disk its name is a digest of that; what is kept is its assembly, and its records as they stand in
-an image, so that it is neither lowered, nor written, nor assembled again.
+The key of a function (`midend.analysis.structural_key`) does not depend on the program around
+it; on disk its name is a digest of the key. An entry has the function's assembly and its encoded
+records, so a hit skips lowering, code generation and assembling.
 """
 
 from __future__ import annotations
@@ -25,28 +25,33 @@ __all__ = ["KNOWN", "KNOWN_SIZE", "FunctionStore", "Signature", "fetch", "store"
 
 KNOWN_SIZE = 1 << 26
 KNOWN: LRUCache[CompiledFunction] = LRUCache(KNOWN_SIZE, kept_programs=KEPT_PROGRAMS)
-"""Functions that this process has compiled, by their signatures; at most so many characters."""
+"""Functions that this process has compiled, by signature; the size is in characters."""
 
 Signature = tuple[Any, ...]
 
 
 class FunctionStore(Protocol):
-    """A cache of functions that other processes share, by their digests."""
+    """A cache of functions that processes share, by digest."""
 
     def get(self, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Those that it has."""
+        """Return the functions that it has, of those asked for."""
 
     def put(self, functions: Mapping[str, bytes]) -> None:
-        """Keeps functions."""
+        """Add functions."""
 
 
 def fetch(
     signatures: Iterable[Signature], machine: str, shelf: FunctionStore
 ) -> dict[str, Signature]:
-    """Takes functions that this process does not know from the shelf; those that it does not have,
-    either, by their digests.
+    """Copy functions that this process lacks from the shared cache into its own.
 
-    machine: the preset's name.
+    Args:
+        signatures: Functions of the program to compile.
+        machine: Name of the preset.
+        shelf: The shared cache.
+
+    Returns:
+        The functions that neither cache has, by digest.
     """
     missing = {
         _digest(signature): signature for signature in signatures if KNOWN.get(signature) is None
@@ -54,81 +59,82 @@ def fetch(
     if missing:
         for digest, content in shelf.get(list(missing)).items():
             signature = missing.pop(digest)
-            written, made = _unpack(content)
-            KNOWN.put(signature, written, written.size(signature))
-            if made is not None:
-                OBJECTS.put((machine, "\n".join(written.lines)), made, made.size)
+            compiled, encoded = _unpack(content)
+            KNOWN.put(signature, compiled, compiled.size(signature))
+            if encoded is not None:
+                OBJECTS.put((machine, "\n".join(compiled.lines)), encoded, encoded.size)
     return missing
 
 
 def store(missing: Mapping[str, Signature], machine: str, shelf: FunctionStore) -> None:
-    """Puts functions on the shelf that `fetch` did not find there and that were compiled since."""
-    made = {}
+    """Add functions to the shared cache that `fetch` did not find and that were compiled since."""
+    entries = {}
     for digest, signature in missing.items():
-        written = KNOWN.get(signature)
-        if written is not None:
-            made[digest] = _pack(written, OBJECTS.get((machine, "\n".join(written.lines))))
-    if made:
-        shelf.put(made)
+        compiled = KNOWN.get(signature)
+        if compiled is not None:
+            encoded = OBJECTS.get((machine, "\n".join(compiled.lines)))
+            entries[digest] = _pack(compiled, encoded)
+    if entries:
+        shelf.put(entries)
 
 
 def _digest(signature: Signature) -> str:
-    """Of its text: a signature is made of numbers and strings."""
+    """Hash a signature's text; it consists of numbers and strings."""
     return hashlib.blake2b(repr(signature).encode(), digest_size=32).hexdigest()
 
 
-# --- as bytes
-# -------------------------------------------------------------------------------------------
+# --- serialization
+# ---------------------------------------------------------------------------------------------
 
 
-def _pack(written: CompiledFunction, made: ObjectFile | None) -> bytes:
+def _pack(compiled: CompiledFunction, encoded: ObjectFile | None) -> bytes:
     header: dict[str, Any] = {
-        "lines": written.lines,
-        "can_fault": written.can_fault,
-        "gsm_bytes": written.gsm_bytes,
-        "parameters": [(x.name, x.dtype, x.out, x.alias) for x in written.parameters],
+        "lines": compiled.lines,
+        "can_fault": compiled.can_fault,
+        "gsm_bytes": compiled.gsm_bytes,
+        "parameters": [(x.name, x.dtype, x.out, x.alias) for x in compiled.parameters],
     }
     body = b""
-    if made is not None:
+    if encoded is not None:
         header["object"] = {
-            "sections": [(name, records.nbytes) for name, records in made.records.items()],
-            "bases": made.bases,
-            "immediates": made.immediates,
-            "names": made.names,
+            "sections": [(name, records.nbytes) for name, records in encoded.records.items()],
+            "bases": encoded.bases,
+            "immediates": encoded.immediates,
+            "names": encoded.names,
             "parameters": [
                 (x.name, x.dtype, x.scalar, x.out, x.alias, x.line, x.comment)
-                for x in made.parameters
+                for x in encoded.parameters
             ],
         }
-        body = b"".join(records.tobytes() for records in made.records.values())
+        body = b"".join(records.tobytes() for records in encoded.records.values())
     return zlib.compress(json.dumps(header).encode() + b"\n" + body, 1)
 
 
 def _unpack(content: bytes) -> tuple[CompiledFunction, ObjectFile | None]:
     text, _, body = zlib.decompress(content).partition(b"\n")
     header = json.loads(text)
-    written = CompiledFunction(
+    compiled = CompiledFunction(
         "",
         tuple(header["lines"]),
         [KernelParameter(*x) for x in header["parameters"]],
         header["can_fault"],
         header["gsm_bytes"],
     )
-    kept = header.get("object")
-    if kept is None:
-        return written, None
+    fields = header.get("object")
+    if fields is None:
+        return compiled, None
     records, at = {}, 0
-    for name, size in kept["sections"]:
+    for name, size in fields["sections"]:
         records[name], at = (
             np.frombuffer(body, TYPES[name], size // TYPES[name].itemsize, at),
             at + size,
         )
-    immediates = tuple(((tuple(key), bits), number) for (key, bits), number in kept["immediates"])
-    names = {section: tuple(each) for section, each in kept["names"].items()}
-    return written, ObjectFile(
+    immediates = tuple(((tuple(key), bits), number) for (key, bits), number in fields["immediates"])
+    names = {section: tuple(each) for section, each in fields["names"].items()}
+    return compiled, ObjectFile(
         records,
-        kept["bases"],
-        tuple(p.AsmParameter(*x) for x in kept["parameters"]),
+        fields["bases"],
+        tuple(p.AsmParameter(*x) for x in fields["parameters"]),
         immediates,
         names,
     )

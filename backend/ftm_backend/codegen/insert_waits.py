@@ -1,9 +1,13 @@
-"""Inserts the waits that asynchronous DMA needs, and no others.
+"""Pass `insert-waits`: wait for asynchronous DMA where needed, and nowhere else.
 
-A slot with a transfer in flight must be waited for before it is read (load in flight) or set (load
-or store in flight); so must the slots of tiles that share bytes with it. What is in flight is
-followed through loops, with the slots of a ring told apart by their index expressions: in iteration
-i, slot i+1 of the last iteration is slot i. Functions start and end with nothing in flight.
+A slot must be waited for before it is read while a load into it is in flight, and before it is
+written while a load or store is in flight. The same holds for slots of tiles that share bytes.
+
+A dataflow analysis follows transfers in flight through loops. The slots of a ring are distinguished
+by their index expressions: what iteration i calls slot ``i + 1`` is slot ``i`` of the next one.
+Functions start and end with nothing in flight.
+
+Changes the bodies of kernels.
 """
 
 from __future__ import annotations
@@ -26,19 +30,21 @@ from ftm_backend.symbolic import never_negative
 
 __all__ = ["insert_waits"]
 
-Flight = tuple[TileDecl, "Expr | None", str]
-"""Tile, slot (None: any of the ring) and ``load`` or ``store``."""
+InFlight = tuple[TileDecl, "Expr | None", str]
+"""A transfer: tile, slot (None: any slot of the ring), ``load`` or ``store``."""
 
-State = frozenset[Flight]
+State = frozenset[InFlight]
 
 _ROUNDS = 4
-"""Iterations that a loop is followed for before it is asked whether the transfers of all of them
-add up, as in a ring that is filled."""
+"""Iterations of a loop that are analyzed before the closed form `_without_waits` is tried.
+
+It applies to loops in which transfers accumulate, such as one that fills a ring.
+"""
 
 
 def insert_waits(kernel: TileKernel) -> None:
-    """Adds ``DWAIT`` and ``DWAITALL`` to the kernel's body.  Tiles must have been laid out."""
-    sync = _Sync(kernel)
+    """Add ``DWAIT`` and ``DWAITALL`` to the kernel's body. Tiles must have been placed."""
+    sync = _WaitInserter(kernel)
     body, state = sync.block(kernel.body, frozenset())
     kernel.body = [*body, _wait_all()] if state else body
 
@@ -47,13 +53,13 @@ def _wait_all() -> TileInstruction:
     return TileInstruction("waitall", ["DWAITALL"])
 
 
-class _Sync:
+class _WaitInserter:
     def __init__(self, kernel: TileKernel) -> None:
         self.indices: IndexFactory = kernel.indices
-        places = {tile: place for place, tile in enumerate(kernel.tiles)}
-        # For each tile those that share bytes with it, with their places among all.
+        order = {tile: number for number, tile in enumerate(kernel.tiles)}
+        # For each tile the tiles that share bytes with it, with their position among all tiles.
         self.sharing = {
-            tile: {t: places[t] for t in kernel.tiles if t is not tile and _share(t, tile)}
+            tile: {t: order[t] for t in kernel.tiles if t is not tile and _share(t, tile)}
             for tile in kernel.tiles
         }
         self._memo: dict[tuple[int, State], tuple[Block, State]] = {}
@@ -62,7 +68,7 @@ class _Sync:
         self._equal: dict[tuple[Expr, Expr, int], bool | None] = {}
 
     def block(self, block: Block, state: State) -> tuple[Block, State]:
-        """The block with waits, and what is in flight behind it."""
+        """Return the block with waits, and the transfers in flight after it."""
         result: Block = []
         for statement in block:
             if isinstance(statement, TileInstruction):
@@ -89,10 +95,7 @@ class _Sync:
                 if again == state:
                     break
                 state = again
-                if (
-                    rounds == _ROUNDS
-                    and (whole := self._if_nothing_arrives(again, loop)) is not None
-                ):
+                if rounds == _ROUNDS and (whole := self._without_waits(again, loop)) is not None:
                     body, after = whole
                     break
             skipped = (
@@ -100,19 +103,21 @@ class _Sync:
                 if never_negative(self.indices.sub(loop.upper, loop.lower).low - 1)
                 else before
             )
-            gone = frozenset(
+            after_loop = frozenset(
                 (t, None if e is not None and e.depends_on(loop.variable) else e, k)
                 for t, e, k in after
             )
-            found = self._memo[key] = body, gone | skipped
+            found = self._memo[key] = body, after_loop | skipped
         return TileLoop(loop.variable, loop.lower, loop.upper, found[0]), found[1]
 
-    def _if_nothing_arrives(self, state: State, loop: TileLoop) -> tuple[Block, State] | None:
-        """The body and what is in flight behind it where no iteration waits for any transfer of
-        those before: all of them add up.
+    def _without_waits(self, state: State, loop: TileLoop) -> tuple[Block, State] | None:
+        """Analyze a loop as if no iteration waited for a transfer of an earlier one.
 
-        None if one waits. More in flight are only ever more waits, so what none of the sum is
-        waited for in is the sum of what there is.
+        Then all transfers of all iterations are in flight. More transfers in flight only add
+        waits, so if that state causes no wait, it is the loop's state.
+
+        Returns:
+            The body and the transfers in flight after it; None if an iteration waits.
         """
         new, found = state, set(state)
         while new := self._renamed(new, loop) - found:
@@ -122,8 +127,7 @@ class _Sync:
         return (body, after) if state <= after and self._renamed(after, loop) <= state else None
 
     def _entering(self, before: State, loop: TileLoop) -> State:
-        """What is in flight before the first iteration, its slots named as the loop's body names
-        them."""
+        """Return the transfers in flight before the first iteration, as the body names slots."""
         if all(tile.depth == 1 for tile, _, _ in before):
             return before
         names = {
@@ -139,9 +143,9 @@ class _Sync:
         )
 
     def _renamed(self, state: State, loop: TileLoop) -> State:
-        """What the end of one iteration leaves in flight, in terms of the next one's counter."""
+        """Return the transfers after an iteration in terms of the next iteration's counter."""
         moving = [flight for flight in state if flight[1] is not None and flight[1].terms]
-        if not moving:  # most: the one slot of a tile that is no ring
+        if not moving:  # usually: the one slot of a tile that is no ring
             return state
         last = self.indices.sub(self.indices.of(loop.variable), self.indices.constant(1))
         return state.difference(moving) | {
@@ -159,7 +163,7 @@ class _Sync:
             if not slot.depends_on(variable):
                 self._moved[key] = slot
             elif slot.coefficient(variable) is None:
-                # not linear: earlier iterations would bring other expressions without end
+                # Not linear: each iteration would add another expression without end.
                 self._moved[key] = None
             else:
                 self._moved[key] = self._reduced(
@@ -168,7 +172,7 @@ class _Sync:
         return self._moved[key]
 
     def _reduced(self, slot: Expr, tile: TileDecl) -> Expr:
-        """The slot's index modulo the ring's depth."""
+        """Return the slot's index modulo the ring's depth."""
         depth = tile.depth
         found = self._modulo.get((slot, depth))
         if found is None:
@@ -180,7 +184,7 @@ class _Sync:
     def instruction(
         self, statement: TileInstruction, state: State
     ) -> tuple[list[TileInstruction], State]:
-        """The waits that an instruction needs, and what is in flight behind it."""
+        """Return the waits that an instruction needs, and the transfers in flight after it."""
         waits: list[TileInstruction] = []
         if not state and not statement.is_dma:
             return waits, state
@@ -196,9 +200,9 @@ class _Sync:
         for slot, kinds in hazards:
             state = self._wait(slot, kinds, state, waits)
             sharing = self.sharing[slot.tile] if "store" in kinds else {}
-            if sharing and (beside := [flight for flight in state if flight[0] in sharing]):
+            if sharing and (others := [flight for flight in state if flight[0] in sharing]):
                 for tile, index, _ in sorted(
-                    beside, key=lambda flight: (sharing[flight[0]], repr(flight[1]))
+                    others, key=lambda flight: (sharing[flight[0]], repr(flight[1]))
                 ):
                     state = self._wait_for(tile, index, state, waits)
         return waits, state | self._starts(statement)
@@ -237,7 +241,7 @@ class _Sync:
         return self._wait(Slot(tile, index), ("load", "store"), state, waits)
 
     def _same(self, tile: TileDecl, a: Expr | None, b: Expr) -> bool | None:
-        """Whether two slots of a ring are one; None when that is not known."""
+        """Whether two indices are the same slot of a ring; None if unknown."""
         if tile.depth == 1:
             return True
         if a is None:
@@ -249,8 +253,10 @@ class _Sync:
         return self._equal[key]
 
     def _starts(self, statement: TileInstruction) -> State:
-        """The transfers that an instruction leaves in flight. A gather reads its indices when it is
-        issued."""
+        """Return the transfers that an instruction starts.
+
+        A gather or scatter reads its indices when it is issued.
+        """
         if statement.kind == "copy":
             return frozenset(
                 (s.tile, self._reduced(s.index, s.tile), kind)

@@ -1,22 +1,21 @@
-"""Registers for the values of a function's lines: a linear scan over the lines.
+"""Linear-scan register allocation over the lines of a function.
 
-A value that is defined outside of a loop and used inside lives to the loop's end.
+A value that is defined before a loop and used inside is live until the loop ends.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["OutOfRegisters", "RegisterLine", "VirtualRegister", "allocate", "moves_nothing", "text"]
+__all__ = ["OutOfRegisters", "RegisterLine", "VirtualRegister", "allocate", "is_self_move", "text"]
 
 
 class OutOfRegisters(Exception):
-    """More values live at once than there are registers."""
+    """More values are live at once than there are registers."""
 
 
 class VirtualRegister:
-    """A virtual register: ``first`` and ``last`` line in which it is alive, and the register it
-    gets."""
+    """A virtual register: first and last line in which it is live, and its physical register."""
 
     __slots__ = ("first", "last", "register")
 
@@ -26,10 +25,14 @@ class VirtualRegister:
 
 @dataclass
 class RegisterLine:
-    """A line of text with open registers.
+    """A line of text with virtual registers.
 
-    predicate: value and whether it is negated. opens, closes: a loop begins after, or ends with,
-        this line.
+    Attributes:
+        parts: Its text.
+        predicate: Register and whether it is negated.
+        opens: Whether a loop starts after this line.
+        closes: Whether a loop ends with this line.
+        indent: Indentation.
     """
 
     parts: list[str | VirtualRegister]
@@ -40,13 +43,13 @@ class RegisterLine:
 
 
 def allocate(lines: list[RegisterLine], registers: range) -> None:
-    """Gives every value of ``lines`` a register.  Raises OutOfRegisters."""
+    """Assign a register to every value; raise OutOfRegisters if there are too few."""
     values = _live_ranges(lines)
     free = list(reversed(registers))
     active: list[VirtualRegister] = []
     for value in values:
         still = [other for other in active if other.last > value.first]
-        # A source may give its register to the destination of the instruction that uses it last.
+        # An instruction may reuse the register of a source that it uses last for its destination.
         free += sorted(
             (other.register for other in active if other.last <= value.first), reverse=True
         )
@@ -58,7 +61,7 @@ def allocate(lines: list[RegisterLine], registers: range) -> None:
 
 
 def _live_ranges(lines: list[RegisterLine]) -> list[VirtualRegister]:
-    """All values in order of definition, with ``first`` and ``last`` set."""
+    """Return all values in order of definition, with ``first`` and ``last`` set."""
     values: list[VirtualRegister] = []
     open_loops: list[tuple[int, list[VirtualRegister]]] = []
     for number, line in enumerate(lines):
@@ -81,9 +84,11 @@ def _live_ranges(lines: list[RegisterLine]) -> list[VirtualRegister]:
     return values
 
 
-def moves_nothing(line: RegisterLine) -> bool:
-    """Whether the line copies a register to itself, as when a loop starts at a value that nothing
-    else needs."""
+def is_self_move(line: RegisterLine) -> bool:
+    """Whether the line copies a register to itself.
+
+    That happens if a loop starts at a value that is dead afterwards.
+    """
     if len(line.parts) != 4 or line.parts[0] != "SMOV ":
         return False
     source, target = line.parts[1], line.parts[3]
@@ -95,7 +100,7 @@ def moves_nothing(line: RegisterLine) -> bool:
 
 
 def text(line: RegisterLine) -> str:
-    """The line with its registers filled in."""
+    """Print the line with its registers."""
     body = "".join(
         f"r{part.register}" if isinstance(part, VirtualRegister) else part for part in line.parts
     )

@@ -1,12 +1,10 @@
-"""Writes a kernel's tree as lines of assembly: places index arithmetic, for which ``allocation``
-finds registers.
+"""Linearizes a kernel's tree into lines of assembly, and places index arithmetic.
 
-An expression belongs to the outermost scope in which everything it depends on is known, and is
-computed there right before the first statement that needs it: loop-invariant parts of sums leave
-their loops, and equal parts are computed once. When registers run out, computed values stay closer
-to their uses instead: first within the loop that uses them, then within the single statement. Index
-arithmetic is cheap, so that recomputing takes the place of spilling, for which the machine has no
-memory.
+An expression is computed in the outermost scope in which all of its operands are defined, right
+before the first statement that needs it. So loop-invariant parts of sums leave their loops, and
+common subexpressions are computed once. When registers run out, values are recomputed closer to
+their uses instead: first within the loop that uses them, then within the single statement. The
+machine has no memory for spilling, and index arithmetic is cheap.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from ftm_backend.codegen.linear_scan import (
     RegisterLine,
     VirtualRegister,
     allocate,
-    moves_nothing,
+    is_self_move,
     text,
 )
 from ftm_backend.ir.tile.index_expr import Atom, Expr
@@ -39,11 +37,14 @@ __all__ = ["write"]
 
 REGISTERS = 64
 CALLER_REGISTERS = 8
-"""The last ones belong to functions that call others; registers are shared, and nothing saves
-them."""
-MANY = 1 << 31
-"""Upper bound in the text for a trip count that is not known."""
+"""The last registers are reserved for functions that call others.
+
+All functions share the register file, and no call saves registers.
+"""
+UNBOUNDED = 1 << 31
+"""Upper bound in the text for an unknown trip count."""
 PLACEMENTS = ("scope", "loop", "statement")
+"""Where index arithmetic is computed, from the fewest instructions to the fewest registers."""
 
 _BINARY = {
     "mul": "SMUL",
@@ -63,14 +64,14 @@ class _Scope:
 
 
 def write(kernel: TileKernel, calls: bool) -> list[str]:
-    """The lines of a function between ``@func`` with its tiles and ``@ret``.
+    """Return the lines of a function after its parameters and tiles, without ``@ret``.
 
     Args:
-        kernel: with tiles laid out and waits inserted.
-        calls: whether the function calls others, which share the registers.
+        kernel: With tiles placed and waits inserted.
+        calls: Whether the function calls others, which share the registers.
 
     Raises:
-        CodegenError: when 64 registers do not suffice in any placement.
+        CodegenError: There are not enough registers in any placement.
     """
     registers = (
         range(REGISTERS - CALLER_REGISTERS, REGISTERS)
@@ -83,11 +84,12 @@ def write(kernel: TileKernel, calls: bool) -> list[str]:
             allocate(lines, registers)
         except OutOfRegisters:
             continue
-        return [text(line) for line in lines if not moves_nothing(line)]
+        return [text(line) for line in lines if not is_self_move(line)]
     raise CodegenError(
         kernel.name,
-        f"@{kernel.name} needs more than {len(registers)} registers at one point even when every address is computed "
-        f"where it is used: its loops are nested too deeply, or one instruction has too many operands",
+        f"@{kernel.name} needs more than {len(registers)} registers at one point even when every "
+        "address is computed where it is used: its loops are nested too deeply, or one "
+        "instruction has too many operands",
     )
 
 
@@ -112,7 +114,7 @@ class _Writer:
         return None
 
     def define(self, key: object, parts: Sequence[str | VirtualRegister]) -> VirtualRegister:
-        """Emits an instruction with a new value as its destination."""
+        """Emit an instruction whose destination is a new value."""
         value = VirtualRegister()
         self.lines.append(RegisterLine([*parts, value]))
         self.scopes[-1].values[key] = value
@@ -135,11 +137,11 @@ class _Writer:
         return self.define(atom, [f"{_BINARY[atom.operation]} ", args[0], ", ", args[1], ", "])
 
     def scalar(self, expr: Expr) -> VirtualRegister | str:
-        """The expression as one operand: a number or a value."""
+        """Return the expression as one operand: a number or a value."""
         return str(expr.const) if not expr.terms else self.value(expr)
 
     def value(self, expr: Expr) -> VirtualRegister:
-        """The expression in one register; its parts that vary less are values of their own."""
+        """Return the expression in a register; its outer-level part is a value of its own."""
         if (
             always_equal(expr.const, 0)
             and len(expr.terms) == 1
@@ -157,7 +159,7 @@ class _Writer:
         return self._sum(expr, self.value(outer), 0, inner)
 
     def _parts(self, expr: Expr) -> tuple[list[tuple[Atom, int]], Expr | None]:
-        """The terms of the innermost level, and the rest of the sum if there is one."""
+        """Split a sum into the terms of the innermost level and the remaining sum, if any."""
         inner = [(a, c) for a, c in expr.terms if a.level == expr.level]
         if len(inner) == len(expr.terms):
             return inner, None
@@ -169,7 +171,7 @@ class _Writer:
         self, expr: Expr, start: VirtualRegister | None, const: int, terms: list[tuple[Atom, int]]
     ) -> VirtualRegister:
         total: VirtualRegister | None = start
-        terms = sorted(terms, key=lambda term: term[1] < 0)  # a positive one first saves a negation
+        terms = sorted(terms, key=lambda term: term[1] < 0)  # a positive one first: no negation
         for position, (atom, c) in enumerate(terms):
             term = self.atom(atom)
             final = position == len(terms) - 1 and always_equal(const, 0)
@@ -191,7 +193,7 @@ class _Writer:
                 if total is None
                 else self._emit(expr, final, ["SADD ", total, ", ", term, ", "])
             )
-        assert total is not None, "what has no terms is a constant"
+        assert total is not None, "an expression without terms is a constant"
         if not always_equal(const, 0):
             total = self._emit(expr, True, ["SADD ", total, f", {const}, "])
         return total
@@ -204,7 +206,7 @@ class _Writer:
         return value
 
     def use(self, use: IndexUse) -> list[str | VirtualRegister]:
-        """The text of a use."""
+        """Return the text of an operand."""
         expr = use.expr
         if not use.address:
             return [self.scalar(expr)]
@@ -234,7 +236,7 @@ class _Writer:
                     self.scopes[-1].values[statement.result] = kept.values[statement.result]
 
     def needs(self, statement: TileInstruction | TileLoop | TileBranch) -> list[IndexUse]:
-        """All expressions used at or below a statement."""
+        """Return all expressions that are used at or below a statement."""
         found = self._needs.get(id(statement))
         if found is None:
             if isinstance(statement, TileInstruction):
@@ -259,7 +261,7 @@ class _Writer:
         return list(dict.fromkeys(use for statement in block for use in self.needs(statement)))
 
     def hoist(self, uses: Iterable[IndexUse], level: int) -> None:
-        """Computes the parts of ``uses`` that are known at ``level``."""
+        """Compute the parts of ``uses`` that are defined at ``level``."""
         for use in uses:
             expr = self.indices.linear(0, dict(use.expr.terms)) if use.address else use.expr
             self._hoist(expr, level)
@@ -305,10 +307,10 @@ class _Writer:
             runs = self.temporary(["SLT ", counter, ", ", upper, ", "])
             self.lines.append(RegisterLine([f"SBR {end}"], predicate=(runs, True)))
         low = as_integer(distance.low) if never_negative(distance.low - 1) else 1
-        high = MANY  # of sizes for which there may be no trip as well
+        high = UNBOUNDED
         if never_negative(low - distance.high):
             high = low
-        elif never_negative(distance.high - low) and never_negative(MANY - distance.high):
+        elif never_negative(distance.high - low) and never_negative(UNBOUNDED - distance.high):
             high = as_integer(distance.high)
         self.lines.append(RegisterLine([f"{name}: {low}, {high}"], opens=True, indent="  "))
         self.scopes.append(_Scope({loop.variable: counter}))
@@ -333,8 +335,7 @@ class _Writer:
                 self._guarded(block, condition, negated, level + 1)
 
     def _guarded(self, block: Block, condition: VirtualRegister, negated: bool, level: int) -> None:
-        """A block that runs where a condition holds: one predicated instruction, or a jump over
-        it."""
+        """Emit a block under a condition: one predicated instruction, or a jump over it."""
         self.scopes.append(_Scope())
         start = len(self.lines)
         self.block(block, level)

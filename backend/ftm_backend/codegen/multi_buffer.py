@@ -1,11 +1,14 @@
-"""Overlaps transfers with computing: software-pipelines the loads of tile loops, and gives stores a
-ring.
+"""Pass `multi-buffer`: overlap transfers with compute by rings of tiles.
 
-In a loop whose body loads a tile that only this iteration uses, the load of the next iteration is
-issued before the computing of this one, behind what that has copied on chip, into the other slot of
-a ring; a tile that is computed and stored gets a ring so that the next iteration need not wait for
-the store. A transformation happens only where it is safe (nothing in the loop may write what is
-loaded early) and where the larger tiles still fit.
+Loads: if a loop body loads a tile that only this iteration uses, the next iteration's load is
+issued before this iteration's compute, into the other slot of a ring (software pipelining), and
+after this iteration's on-chip copies. Stores: a tile that is computed and stored becomes a ring, so
+that the next iteration does not wait for the store.
+
+A transformation applies only if it is safe (nothing in the loop may write the data that is loaded
+early) and if the larger tiles still fit.
+
+Changes the bodies and tiles of kernels.
 """
 
 from __future__ import annotations
@@ -35,57 +38,59 @@ from ftm_backend.ir.tile.program import TileProgram
 from ftm_backend.symbolic import SymInt
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["SlotPlaces", "overlap"]
+__all__ = ["BufferAliases", "overlap"]
 
 
-class SlotPlaces:
-    """Which DDR buffers may share memory."""
+class BufferAliases:
+    """Alias analysis of DDR buffers: which of them may share memory."""
 
     def __init__(self) -> None:
         self._group: dict[str, str] = {}
         self._regions: dict[str, tuple[str, int, int]] = {}
 
     @staticmethod
-    def of(program: TileProgram) -> SlotPlaces:
-        """Those of a program: outputs with the inputs that they may replace, regions of the arena
-        and of GSM."""
-        places = SlotPlaces()
+    def of(program: TileProgram) -> BufferAliases:
+        """Return the aliases of a program.
+
+        They are outputs with donated inputs, and regions of the arena and of GSM.
+        """
+        aliases = BufferAliases()
         for symbol, _, _, alias in program.outputs:
             if alias:
-                places.share(symbol, alias)
+                aliases.add_alias(symbol, alias)
         for memory, regions in (("arena", program.arena), ("gsm", program.gsm)):
             for symbol, offset, dtype, shape in regions:
-                places.region(symbol, offset, dtype, shape, memory)
-        return places
+                aliases.add_region(symbol, offset, dtype, shape, memory)
+        return aliases
 
-    def within(self, kernel: TileKernel) -> SlotPlaces:
-        """These and those of the kernel's parameters."""
+    def within(self, kernel: TileKernel) -> BufferAliases:
+        """Return these aliases and those of the kernel's parameters."""
         if not kernel.parameters:
             return self
-        places = SlotPlaces()
-        places._group, places._regions = dict(self._group), self._regions
+        aliases = BufferAliases()
+        aliases._group, aliases._regions = dict(self._group), self._regions
         for parameter in kernel.parameters:
             if parameter.alias:
-                places.share(parameter.name, parameter.alias)
-        return places
+                aliases.add_alias(parameter.name, parameter.alias)
+        return aliases
 
-    def share(self, a: str, b: str) -> None:
-        """Says that ``a`` may be the same memory as ``b``."""
+    def add_alias(self, a: str, b: str) -> None:
+        """Declare that ``a`` may be the same memory as ``b``."""
         self._group[a] = self._group.get(b, b)
 
-    def region(
+    def add_region(
         self, symbol: str, offset: int, dtype: str, shape: list[int], memory: str = "arena"
     ) -> None:
-        """Says where in the arena, or in GSM, ``symbol`` lies; offset in bytes."""
+        """Declare the place of ``symbol`` in the arena or in GSM; ``offset`` is in bytes."""
         self._regions[symbol] = memory, offset, offset + prod(shape) * ELEMENT_BYTES[dtype]
 
-    def same(self, a: str, b: str) -> bool:
-        """Whether both start at the same address, as far as is known."""
+    def may_be_same(self, a: str, b: str) -> bool:
+        """Whether both may be the same memory from the same address on."""
         if a in self._regions and b in self._regions:
             return self._regions[a] == self._regions[b]
         return self._group.get(a, a) == self._group.get(b, b)
 
-    def may_meet(self, a: str, b: str) -> bool:
+    def may_overlap(self, a: str, b: str) -> bool:
         """Whether the two buffers may have bytes in common."""
         if a in self._regions and b in self._regions:
             (a_memory, a_low, a_high), (b_memory, b_low, b_high) = (
@@ -93,12 +98,18 @@ class SlotPlaces:
                 self._regions[b],
             )
             return a_memory == b_memory and a_low < b_high and b_low < a_high
-        return self.same(a, b)
+        return self.may_be_same(a, b)
 
 
-def overlap(kernel: TileKernel, machine: MachineParameters, places: SlotPlaces) -> None:
-    """Pipelines every loop of the kernel where it is safe and fits, innermost loops first."""
-    everywhere = _uses(kernel.body)  # of tiles that are no rings: of these nothing is added
+def overlap(kernel: TileKernel, machine: MachineParameters, aliases: BufferAliases) -> None:
+    """Pipeline every loop of the kernel where it is safe and fits, innermost loops first.
+
+    Args:
+        kernel: Changed in place.
+        machine: Its scratchpads bound the rings.
+        aliases: Which buffers may share memory.
+    """
+    everywhere = _uses(kernel.body)  # stays right for tiles that are no rings
     for parent, loop in list(_loops(kernel.body)):
         if any(i.kind in ("barrier", "call") for i in instructions(loop.body)) or _trips_once(
             kernel.indices, loop
@@ -107,7 +118,7 @@ def overlap(kernel: TileKernel, machine: MachineParameters, places: SlotPlaces) 
         counter, inside = kernel.indices.of(loop.variable), _uses(loop.body)
         confined = {tile for tile, count in inside.items() if count == everywhere[tile]}
         for load in [s for s in loop.body if isinstance(s, TileInstruction) and s.kind == "load"]:
-            if _prefetchable(loop, load, confined, places):
+            if _prefetchable(loop, load, confined, aliases):
                 _attempt(
                     kernel,
                     machine,
@@ -120,7 +131,7 @@ def overlap(kernel: TileKernel, machine: MachineParameters, places: SlotPlaces) 
 
 
 def _loops(block: Block) -> Iterator[tuple[Block, TileLoop]]:
-    """Every loop with the block that holds it, inner ones first."""
+    """Yield every loop with the block that contains it, inner ones first."""
     for statement in block:
         if isinstance(statement, TileLoop):
             yield from _loops(statement.body)
@@ -139,62 +150,68 @@ def _trips_once(indices: IndexFactory, loop: TileLoop) -> bool:
 
 
 def _uses(block: Block) -> Counter[TileDecl]:
-    """How often tiles are touched in a block."""
+    """Count the accesses of each tile in a block."""
     return Counter(slot.tile for i in instructions(block) for slot in i.slots())
 
 
 def _prefetchable(
-    loop: TileLoop, load: TileInstruction, confined: set[TileDecl], places: SlotPlaces
+    loop: TileLoop, load: TileInstruction, confined: set[TileDecl], aliases: BufferAliases
 ) -> bool:
-    """Whether the load may be issued one iteration early. confined: tiles that nothing outside of
-    the loop touches."""
+    """Whether the load may be issued one iteration early.
+
+    ``confined`` are the tiles that nothing outside of the loop accesses.
+    """
     tile = load.writes[0].tile
     users = [i for i in instructions(loop.body) if any(slot.tile is tile for slot in i.slots())]
     if tile.depth != 1 or users[0] is not load or tile not in confined:
         return False
     if any(slot.tile is tile for user in users[1:] for slot in user.writes):
         return False
-    if not all(_known_early(use.expr, loop) for use in load.parts if isinstance(use, IndexUse)):
+    if not all(_available_early(use.expr, loop) for use in load.parts if isinstance(use, IndexUse)):
         return False
     assert load.transfer is not None
     earlier = True
     for other in instructions(loop.body):
         earlier = earlier and other is not load
         written = other.transfer if other.kind in ("store", "scatter") else None
-        if written is not None and places.may_meet(written.buffer, load.transfer.buffer):
-            if earlier or not _steps_aside(load.transfer, written, loop, places):
+        if written is not None and aliases.may_overlap(written.buffer, load.transfer.buffer):
+            if earlier or not _are_disjoint(load.transfer, written, loop, aliases):
                 return False
     return True
 
 
-def _known_early(expr: Expr, loop: TileLoop) -> bool:
-    """Whether the expression needs nothing from inside the loop but its counter."""
-    return all(_known_atom(atom, loop) for atom, _ in expr.terms)
+def _available_early(expr: Expr, loop: TileLoop) -> bool:
+    """Whether the expression depends on nothing inside of the loop but its counter."""
+    return all(_is_atom_available(atom, loop) for atom, _ in expr.terms)
 
 
-def _known_atom(atom: Atom, loop: TileLoop) -> bool:
+def _is_atom_available(atom: Atom, loop: TileLoop) -> bool:
     if atom.operation == "var":
         return atom is loop.variable or atom.level < loop.variable.level
-    return all(_known_early(arg, loop) for arg in atom.args)
+    return all(_available_early(arg, loop) for arg in atom.args)
 
 
-def _steps_aside(load: Transfer, store: Transfer, loop: TileLoop, places: SlotPlaces) -> bool:
-    """Whether a store of one iteration cannot touch what the next one loads: both walk the same
-    blocks, one behind or beside another."""
+def _are_disjoint(load: Transfer, store: Transfer, loop: TileLoop, aliases: BufferAliases) -> bool:
+    """Whether a store of one iteration cannot touch the data that the next iteration loads.
+
+    True if both access the same blocks, and consecutive blocks are disjoint.
+    """
     same = (
         load.offset is store.offset
         and load.extents == store.extents
         and load.strides == store.strides
     )
     growth = load.offset.coefficient(loop.variable)
-    if not same or not places.same(load.buffer, store.buffer) or not growth:
+    if not same or not aliases.may_be_same(load.buffer, store.buffer) or not growth:
         return False
-    return growth >= load.span or _lie_beside(load, growth)
+    return growth >= load.span or _are_side_by_side(load, growth)
 
 
-def _lie_beside(block: Transfer, step: int) -> bool:
-    """Whether a block and the one ``step`` elements on lie beside each other in rows, a pitch
-    apart, that are longer than both."""
+def _are_side_by_side(block: Transfer, step: int) -> bool:
+    """Whether a block and the one ``step`` elements later are different columns of the same rows.
+
+    Rows are a pitch apart that exceeds the width of both blocks together.
+    """
     extents = [extent.high for extent in block.extents]
     if any(isinstance(number, SymInt) for number in (step, *block.strides, *extents)):
         return False
@@ -211,7 +228,7 @@ def _lie_beside(block: Transfer, step: int) -> bool:
 
 
 def _stored(loop: TileLoop, confined: set[TileDecl]) -> list[TileDecl]:
-    """Tiles that each iteration sets anew and stores."""
+    """Return the tiles that each iteration overwrites and stores."""
     found = []
     for statement in loop.body:
         if isinstance(statement, TileInstruction) and statement.kind == "store":
@@ -228,8 +245,7 @@ def _stored(loop: TileLoop, confined: set[TileDecl]) -> list[TileDecl]:
 
 
 def _always_runs(block: Block, instruction: TileInstruction) -> bool:
-    """Whether every iteration executes ``instruction`` itself: it is no part of a branch or an
-    inner loop."""
+    """Whether every iteration executes ``instruction``: it is in no branch or inner loop."""
     return any(statement is instruction for statement in block)
 
 
@@ -244,7 +260,7 @@ def _attempt(
     loop: TileLoop,
     change: Callable[[], None],
 ) -> None:
-    """Makes a change, and takes it back if the tiles no longer fit."""
+    """Apply a change, and revert it if the tiles no longer fit."""
     before, body, depths = list(parent), loop.body, [tile.depth for tile in kernel.tiles]
     change()
     if not allocate_scratchpad.fits(kernel, machine):
@@ -266,12 +282,12 @@ def _prefetch(
     )
     following = indices.add(indices.of(loop.variable), indices.constant(1))
     ahead = _renamed(indices, issue, loop.variable, following)
-    rest = [statement for statement in loop.body if statement is not issue]
-    at = _behind_copies(rest)
+    body = [statement for statement in loop.body if statement is not issue]
+    at = _after_copies(body)
     loop.body = [
-        *rest[:at],
+        *body[:at],
         TileBranch(indices.compare("lt", following, loop.upper), [ahead], []),
-        *rest[at:],
+        *body[at:],
     ]
     first = _renamed(indices, issue, loop.variable, loop.lower)
     runs = indices.compare("lt", loop.lower, loop.upper)
@@ -280,10 +296,12 @@ def _prefetch(
     )
 
 
-def _behind_copies(block: Block) -> int:
-    """Where in a loop's body the next iteration's loads are started: behind the copies on chip that
-    this one's maps and products wait for, as an engine takes transfers in order; what is only
-    turned comes before these copies."""
+def _after_copies(block: Block) -> int:
+    """Return where in a loop's body the next iteration's loads are issued.
+
+    The DMA engine executes transfers in order, so loads come after the on-chip copies that this
+    iteration's maps and products wait for. Transposes may precede these copies.
+    """
     last = 0
     for at, statement in enumerate(block):
         if isinstance(statement, TileInstruction) and statement.kind == "copy":
@@ -304,7 +322,7 @@ def _position(block: Block, statement: TileLoop) -> int:
 def _renamed(
     indices: IndexFactory, load: TileInstruction, variable: Atom, value: Expr
 ) -> TileInstruction:
-    """The load with another value for the loop's counter."""
+    """Replace the loop's counter in a load."""
 
     def new(part: str | IndexUse | Slot) -> str | IndexUse | Slot:
         if isinstance(part, IndexUse):
@@ -328,13 +346,13 @@ def _renamed(
 
 
 def _ring(loop: TileLoop, tile: TileDecl, depth: int, counter: Expr) -> None:
-    """Makes the tile a ring whose slot is the iteration."""
+    """Make the tile a ring whose slot is the iteration."""
     tile.depth = depth
     loop.body = _with_slot(loop.body, tile, counter)
 
 
 def _with_slot(block: Block, tile: TileDecl, index: Expr) -> Block:
-    """The block with another slot of the tile; the same one if it does not touch the tile."""
+    """Use slot ``index`` of the tile; returns ``block`` itself if it does not access the tile."""
 
     def new(slot: Slot) -> Slot:
         return Slot(tile, index) if slot.tile is tile else slot

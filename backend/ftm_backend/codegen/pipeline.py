@@ -25,9 +25,9 @@ _ASSEMBLY = IRFormat("asm", lambda text, stage: text, lambda content, machine: c
 
 
 def _multi_buffer(program: TileProgram, machine: MachineParameters) -> TileProgram:
-    places = multi_buffer.SlotPlaces.of(program)
+    aliases = multi_buffer.BufferAliases.of(program)
     for kernel in program.kernels:
-        multi_buffer.overlap(kernel, machine, places.within(kernel))
+        multi_buffer.overlap(kernel, machine, aliases.within(kernel))
     return program
 
 

@@ -1,17 +1,16 @@
-"""Pass ``promote-to-gsm``: values between kernels that GSM has room for lie there, and not in the
-arena.
+"""Pass `promote-to-gsm`: keep values between kernels in GSM instead of the arena.
 
-Kernels place their own tiles in GSM from its beginning on. How far is known once they are placed,
-so a value that is kept lies above the tiles of all kernels that run while it lives. That is counted
-in epochs (``lifetimes``), as in an epoch cores run on without waiting for each other: neither two
-values of it nor a value and a tile have a byte in common. Only a value that took over the memory of
-another one in the arena, because a kernel computes it in place, may do so in GSM.
+Kernels place their own tiles from the start of GSM on. So a promoted value is placed above the
+tiles of all kernels that run during its lifetime, which is counted in epochs (``arena_liveness``):
+within an epoch cores are not synchronized, so no two values or tiles of it may share a byte. The
+exception is a value that a kernel computes in place from another one: it may take its memory.
 
-A value that is read soon and then again long after, as activations are that a network's backward
-pass needs, is stored twice by the kernel that makes it: the arena keeps it, and who reads it soon
-reads the copy in GSM.
+A value that is read soon and again much later, such as an activation for the backward pass, is
+stored twice by its producer: the later uses read the arena, the early ones read the copy in GSM.
 
-What saves the most traffic of DDR for each byte and epoch that it holds is kept first.
+Candidates are placed greedily, by the DDR traffic that they save per byte and epoch of GSM.
+
+Changes the program's memory regions and its calls.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ftm_backend.codegen.arena_liveness import ArenaLifetimes, ArenaValue, Residency
-from ftm_backend.codegen.clone_for_second_store import rebind, store_twice, stores_alone
+from ftm_backend.codegen.clone_for_second_store import has_only_plain_stores, rebind, store_to_copy
 from ftm_backend.ir.tile.kernel_tree import TileKernel, callee_and_arguments
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 from ftm_backend.target.element_types import slot_bytes
@@ -28,44 +27,44 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["promote_to_gsm"]
 
 _POWERS = (0.25, 0.5)
-"""How much it tells against a value that it stays long: what saves most is not found in one
-order."""
+"""Exponents of the lifetime in the greedy order; both are tried, since neither is always better."""
 _LAUNCHES = 64
-"""A copy is worth its stores if DDR takes as long for it as for the latencies of so many
-transfers."""
+"""A copy must be large enough that DDR needs the latencies of this many transfers for it."""
 
 
 def promote_to_gsm(program: TileProgram, machine: MachineParameters) -> TileProgram:
-    """Moves regions of the arena to GSM, on machines whose cores compute while transfers run."""
+    """Move regions of the arena to GSM."""
     if not program.arena:
         return program
     found = ArenaLifetimes(program, machine.gsm_bytes)
     functions = {function.name: function for function in program.functions}
-    least = _LAUNCHES * machine.dma_latency * machine.ddr_bandwidth / machine.clock_hz
-    stays = [stay for value in found.values for stay in _stays(value, functions, least)]
+    min_bytes = _LAUNCHES * machine.dma_latency * machine.ddr_bandwidth / machine.clock_hz
+    candidates = [c for value in found.values for c in _candidates(value, functions, min_bytes)]
     placed = max(
-        (_place(stays, power, found.taken, machine.gsm_bytes) for power in _POWERS), key=_saved
+        (_place(candidates, power, found.gsm_used, machine.gsm_bytes) for power in _POWERS),
+        key=_saved_bytes,
     )
-    moved = {stay.value.symbol: offset for stay, offset in placed.items() if not stay.copy}
+    moved = {c.value.symbol: offset for c, offset in placed.items() if not c.copy}
     program.gsm = [
         [symbol, moved[symbol], *kind] for symbol, _, *kind in program.arena if symbol in moved
     ]
     program.arena = [entry for entry in program.arena if entry[0] not in moved]
-    for number, stay in enumerate(stay for stay in placed if stay.copy):
-        _copy(program, stay, f"g{number}", placed[stay])
+    for number, candidate in enumerate(c for c in placed if c.copy):
+        _copy(program, candidate, f"g{number}", placed[candidate])
     return program
 
 
-def _stays(
-    value: ArenaValue, functions: Mapping[str, TileKernel | CompiledFunction], least: float
+def _candidates(
+    value: ArenaValue, functions: Mapping[str, TileKernel | CompiledFunction], min_bytes: float
 ) -> Iterator[Residency]:
-    """How a value can be kept: for all of its uses, or a copy of at least so many bytes for the
-    first of these."""
+    """Yield the ways to keep a value in GSM: for all uses, or as a copy for the first ones."""
     yield Residency(value, value.uses, False)
-    made = value.uses[0]
-    if value.bytes < least or not (made.once and made.writes and len(made.parameters) == 1):
+    producer = value.uses[0]
+    has_one_store = producer.once and producer.writes and len(producer.parameters) == 1
+    if value.bytes < min_bytes or not has_one_store:
         return
-    if not stores_alone(functions[callee_and_arguments(made.instruction)[0]], made.parameters[0]):
+    callee = functions[callee_and_arguments(producer.instruction)[0]]
+    if not has_only_plain_stores(callee, producer.parameters[0]):
         return
     for end in range(1, len(value.uses)):
         if value.uses[end].writes or not value.uses[end].once:
@@ -73,79 +72,87 @@ def _stays(
         yield Residency(value, value.uses[: end + 1], True)
 
 
-def _copy(program: TileProgram, stay: Residency, name: str, offset: int) -> None:
-    """Stores a value to GSM as well, and lets those who read it while it stays read it there."""
-    symbol, _, *kind = stay.value.entry
+def _copy(program: TileProgram, candidate: Residency, name: str, offset: int) -> None:
+    """Store a value to GSM as well, and let its first uses read it there."""
+    symbol, _, *kind = candidate.value.entry
     program.gsm.append([name, offset, *kind])
-    store_twice(program, stay.uses[0].instruction, symbol, name)
-    for use in stay.uses[1:]:
+    store_to_copy(program, candidate.uses[0].instruction, symbol, name)
+    for use in candidate.uses[1:]:
         rebind(use.instruction, symbol, name)
 
 
 Placed = dict[Residency, int]
-"""Offsets in GSM."""
+"""Byte offsets in GSM."""
 
 
-def _saved(placed: Placed) -> float:
-    """Bytes that nobody need wait for."""
-    return sum(stay.saved * stay.bytes for stay in placed)
+def _saved_bytes(placed: Placed) -> float:
+    """Return the bytes of DDR traffic that nothing waits for any more."""
+    return sum(candidate.saved * candidate.bytes for candidate in placed)
 
 
-def _place(stays: Iterable[Residency], power: float, taken: Sequence[int], capacity: int) -> Placed:
-    """Offsets, as high as they can be, of the stays that fit, one of each value.
+def _place(
+    candidates: Iterable[Residency], power: float, gsm_used: Sequence[int], capacity: int
+) -> Placed:
+    """Place candidates that fit, at most one per value, each as high as possible.
 
-    power: of the epochs that a stay takes, which what it saves is divided by; those that come to
-        most go first, the larger of two.
+    Args:
+        candidates: Placed in the order of ``saved / epochs ** power``, larger ones first.
+        power: See above.
+        gsm_used: Bytes of GSM per epoch that tiles use.
+        capacity: Bytes of GSM.
     """
 
-    def worth(stay: Residency) -> tuple[float, int]:
-        return stay.saved / (stay.last - stay.first + 1) ** power, stay.bytes
+    def priority(candidate: Residency) -> tuple[float, int]:
+        epochs = candidate.last - candidate.first + 1
+        return candidate.saved / epochs**power, candidate.bytes
 
     placed: Placed = {}
-    living: list[list[Residency]] = [[] for _ in taken]
+    live: list[list[Residency]] = [[] for _ in gsm_used]
     done: set[ArenaValue] = set()
     top = capacity - capacity % slot_bytes(1, 1, 1)
-    for stay in sorted(stays, key=worth, reverse=True):
-        epochs = range(stay.first, stay.last + 1)
-        floor = max(taken[epoch] for epoch in epochs)
-        if stay.value in done or floor + stay.bytes > top:
+    for candidate in sorted(candidates, key=priority, reverse=True):
+        epochs = range(candidate.first, candidate.last + 1)
+        floor = max(gsm_used[epoch] for epoch in epochs)
+        if candidate.value in done or floor + candidate.bytes > top:
             continue
-        others = dict.fromkeys(other for epoch in epochs for other in living[epoch])
-        offset = _on_another(stay, placed, others)
+        others = dict.fromkeys(other for epoch in epochs for other in live[epoch])
+        offset = _on_tied(candidate, placed, others)
         if offset is None:
-            offset = _highest(
-                stay.bytes, top, [(placed[other], placed[other] + other.bytes) for other in others]
-            )
+            regions = [(placed[other], placed[other] + other.bytes) for other in others]
+            offset = _highest(candidate.bytes, top, regions)
         if offset >= floor:
-            placed[stay] = offset
-            done.add(stay.value)
+            placed[candidate] = offset
+            done.add(candidate.value)
             for epoch in epochs:
-                living[epoch].append(stay)
+                live[epoch].append(candidate)
     return placed
 
 
 def _highest(size: int, top: int, regions: Iterable[tuple[int, int]]) -> int:
-    """The highest offset of so many bytes below ``top`` and outside of regions (begin, end); below
-    0 if there are too few."""
+    """Return the highest offset below ``top`` at which ``size`` bytes avoid ``regions``.
+
+    Regions are (begin, end). The result is negative if there is no room.
+    """
     end = top
-    for begin, behind in sorted(regions, key=lambda region: -region[1]):
-        if behind <= end - size:
+    for begin, region_end in sorted(regions, key=lambda region: -region[1]):
+        if region_end <= end - size:
             break
         end = min(end, begin)
     return end - size
 
 
-def _on_another(stay: Residency, placed: Placed, others: Iterable[Residency]) -> int | None:
-    """The offset of a value whose memory this one takes over or leaves to it, if nothing else lies
-    there."""
+def _on_tied(candidate: Residency, placed: Placed, others: Iterable[Residency]) -> int | None:
+    """Return the offset of a value that may share its memory, if nothing else overlaps it there."""
     for tied in others:
-        if stay.may_lie_on(tied):
-            begin, end = placed[tied], placed[tied] + stay.bytes
-            beside = (
-                other for other in others if placed[other] != begin or not stay.may_lie_on(other)
+        if candidate.may_lie_on(tied):
+            begin, end = placed[tied], placed[tied] + candidate.bytes
+            rivals = (
+                other
+                for other in others
+                if placed[other] != begin or not candidate.may_lie_on(other)
             )
             if all(
-                end <= placed[other] or placed[other] + other.bytes <= begin for other in beside
+                end <= placed[other] or placed[other] + other.bytes <= begin for other in rivals
             ):
                 return begin
     return None

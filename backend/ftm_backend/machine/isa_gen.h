@@ -1,5 +1,6 @@
-// Generated from backend/ftm_backend/target/instruction_table.py by `python -m ftm_backend.assembler.c_header --write`; do not edit.
-// Opcodes, types and the layout of a program image (see backend/ftm_backend/assembler/image_layout.py).
+// Generated from backend/ftm_backend/target/instruction_table.py by
+// `python -m ftm_backend.assembler.c_header --write`; do not edit.
+// Opcodes, types and the layout of a program image (assembler/image_layout.py).
 // clang-format off
 #pragma once
 #include <cstdint>
@@ -33,7 +34,7 @@ enum Opcode : uint16_t {
   FTM_OP_BARRIER = 17,  // for all cores: DWAITALL; wait
   FTM_OP_MAP = 18,  // for i in 0..R-1, j in 0..C-1: inputs; body; outputs
   FTM_OP_DLD = 19,  // X[i][j] = a[sum(row index * stride) + sum(column index * stride)], i and j row-major over their extents
-  FTM_OP_DLB = 20,  // X[i][j] = 0 in the border, else a without it, at sum(row index * stride) + sum(column index * stride)
+  FTM_OP_DLB = 20,  // X[i][j] = 0 in the padding, else a without it, at sum(row index * stride) + sum(column index * stride)
   FTM_OP_DST = 21,  // a[sum(row index * stride) + sum(column index * stride)] = X[i][j], in row-major order
   FTM_OP_DGA = 22,  // X[i][j] = a[I[i] * stride + sum(column index * column stride)]
   FTM_OP_DSC = 23,  // a[I[i] * stride + sum(column index * column stride)] (op)= X[i][j]
@@ -46,7 +47,7 @@ enum Opcode : uint16_t {
   FTM_OP_TRANS = 30,  // Y[j][i] = X[i][j]
   FTM_OP_FOLD = 31,  // Y[c][n, window * stride + tap * distance - before] += X[c, tap][n, window]
   FTM_OP_SCAN = 32,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
-  FTM_OP_SORT = 33,  // Y[i] = the least elements of X[i], ascending
+  FTM_OP_SORT = 33,  // Y[i] = the smallest elements of X[i], ascending
   FTM_OP_MERGE = 34,  // Y[i] = the elements of A[i] and B[i], ascending
   FTM_OP_VMOV = 35,  // d = a
   FTM_OP_VADD = 36,  // d = a + b
@@ -280,8 +281,9 @@ enum class Strip : uint8_t {
   Count = 59,
 };
 
-// operands: read.  choosing: the first is a mask.  mask: so is the result.  exact: a half's result is a half without rounding.
-// kernel: the operation that computes it; another one does with its two operands exchanged.
+// operands: number of sources.  choosing: the first one is a mask.  mask: the result is.
+// exact: results of halves need no rounding.  kernel: operation whose kernel computes
+// it; if that is another one, the two operands are swapped.
 struct StripFacts {
   uint8_t operands;
   bool choosing, mask, exact;
@@ -466,7 +468,7 @@ enum class Type : uint8_t {
 constexpr int kTypes = 10;
 constexpr int kTypeBytes[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1};
 constexpr const char* kTypeNames[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "i1"};
-// In what the matrix unit sums products of a type's elements; -1: it does not take them.
+// Type of the matrix unit's sums of products of a type; -1: not supported.
 constexpr int kAccumulators[] = {0, 1, 1, 1, 4, 5, -1, 5, -1, -1};
 
 enum Space : uint8_t {
@@ -531,7 +533,7 @@ enum Flag : uint16_t {
   FTM_FLAG_ZIP = 512,
 };
 
-// A scalar operand: immediate + R[reg], or only the immediate when reg is -1; when scalar is not -1, + the program's i64 scalar of that number.
+// A scalar operand: immediate + R[reg], or only the immediate if reg is -1; if scalar is not -1, + the program's i64 scalar of that number.
 struct Value {
   int64_t immediate;
   int32_t reg;
@@ -542,7 +544,7 @@ static_assert(sizeof(Value) == 16, "image layout");
 // A source of a map operation or output.
 struct Operand {
   uint8_t kind;  // FTM_OPERAND_*
-  uint8_t type;  // Type that the operation reads or writes; SCALAR and REGISTER convert to it
+  uint8_t type;  // type that the operation reads or writes; SCALAR and REGISTER convert to it
   uint16_t index;  // by kind: operation of the map before this one, input of the map, immediate, scalar, register
 };
 static_assert(sizeof(Operand) == 4, "image layout");
@@ -596,7 +598,7 @@ struct Function {
 };
 static_assert(sizeof(Function) == 32, "image layout");
 
-// What a call binds to a parameter: an address in a buffer, or, when buffer is -1, a value.
+// What a call binds to a parameter: an address in a buffer, or, if buffer is -1, a value.
 struct Argument {
   int32_t buffer;
   uint32_t reserved;
@@ -621,11 +623,11 @@ struct Instruction {
   int32_t target;  // SBR: instruction; @call: function; @map: map; else -1
   int32_t dst;  // destination register
   int32_t buffer;
-  int32_t tile[3];  // in operand order, but data before index: DGA and DSC: X, I; MM and MERGE: A, B, C
+  int32_t tile[3];  // in operand order, data before indices: DGA and DSC: X, I; MM and MERGE: A, B, C
   uint32_t first_dim;  // into dims; @call: into arguments
   uint16_t row_dims;
   uint16_t column_dims;
-  uint32_t sides;  // DLB: dimensions with a border; behind the transfer's dims are as many left of the bar, then those right of it
+  uint32_t sides;  // DLB: number of padded dimensions; their records follow the transfer's dims, first those left of the bar, then those right of it
   Value v[4];  // v[k]: slot of tile[k], or the scalar sources, or rows and columns of a map; v[2]: row stride of DGA and DSC; v[3]: element offset in buffer
 };
 static_assert(sizeof(Instruction) == 112, "image layout");
@@ -652,7 +654,7 @@ struct MapInput {
 };
 static_assert(sizeof(MapInput) == 24, "image layout");
 
-// A tile written by a map, as if after all operations of the body and all reads of its inputs.
+// A tile written by a map; written after all operations of the body and all reads.
 struct MapOutput {
   int32_t tile;
   uint8_t scope;  // FTM_SCOPE_*

@@ -1,2 +1,4 @@
-"""The performance model: cycles and memory traffic of a program on a machine. Every figure is
-modelled, none measured."""
+"""The performance model: cycles and memory traffic of a program on a machine.
+
+All figures are modelled; nothing is measured.
+"""

@@ -1,8 +1,8 @@
-"""The way of one core through a program: scalar control flow executed; tile instructions are those
-of ``cycles_core``.
+"""Executes the control flow of a program on one core, and collects events.
 
-Scalar instructions run as they would on the machine; an integer loaded from DDR is not known and
-takes a default. ``cycles_jump`` shortens long loops.
+Scalar instructions execute as on the machine, except that an integer loaded from DDR is unknown and
+has a default value. Tile instructions become events (``core_model``). ``loop_extrapolation``
+shortens long loops.
 """
 
 from __future__ import annotations
@@ -24,8 +24,17 @@ class WalkError(ValueError):
 
 
 class ControlFlowWalk(CoreModel):
-    """One core's walk, from barrier to barrier; ``loaded`` stands for integers from DDR, ``limit``
-    bounds the instructions."""
+    """The walk of one core, from barrier to barrier.
+
+    Args:
+        decoded: The program.
+        core: Number of the core.
+        cores: Number of cores.
+        scalars: Values of the program's scalars.
+        loaded: Value of integers that are loaded from DDR.
+        limit: Greatest number of instructions.
+        shared: Extents of GSM slots, shared by all cores.
+    """
 
     def __init__(
         self,
@@ -41,8 +50,7 @@ class ControlFlowWalk(CoreModel):
         self.core, self.cores, self.loaded, self.limit = core, cores, loaded, limit
         self.events.append(EnterEvent(decoded.main))
         self.decisions: list[int] = []
-        """Outcomes of comparisons, minima, maxima and predicates: what can change the course of a
-        loop."""
+        """Outcomes of comparisons, minima, maxima and predicates, which steer loops."""
         self.done = False
         self._stack: list[int] = []
         self._position = decoded.functions[decoded.main][1]
@@ -50,8 +58,7 @@ class ControlFlowWalk(CoreModel):
         self._jumper = LoopExtrapolator(self)
 
     def phase(self) -> list[Event]:
-        """Walks on to the next barrier or, setting ``done``, to the end; returns the events on the
-        way."""
+        """Walk to the next barrier, or to the end, which sets ``done``; return the events."""
         code, functions = self.decoded.code, self.decoded.functions
         registers = self.registers
         branch, call, ret, barrier = _OP["SBR"], _OP["@call"], _OP["@ret"], _OP["BARRIER"]
@@ -60,7 +67,8 @@ class ControlFlowWalk(CoreModel):
             self._steps += 1
             if self._steps > self.limit:
                 raise WalkError(
-                    f"more than {self.limit} instructions on core {self.core}: does the program end?"
+                    f"more than {self.limit} instructions on core {self.core}: "
+                    "does the program end?"
                 )
             item = code[position]
             opcode = item[0]
@@ -103,7 +111,7 @@ class ControlFlowWalk(CoreModel):
                 position += 1
 
     def _bind(self, item: tuple[int, ...]) -> None:
-        """Binds the parameters of the function that is called."""
+        """Bind the parameters of the function that is called."""
         _, _, _, _, first_buffer, buffers, first_scalar, scalars = self.decoded.functions[item[5]]
         arguments = self.decoded.sections["arguments"][item[11] : item[11] + buffers + scalars]
         for number, (buffer, *_) in enumerate(arguments[:buffers], first_buffer):
@@ -112,9 +120,9 @@ class ControlFlowWalk(CoreModel):
             self.scalars[number] = self._sum(*value)
 
     def _take(self) -> list[Event]:
-        taken, self.events = self.events, []
+        events, self.events = self.events, []
         self.decisions.clear()
-        return taken
+        return events
 
     def restore(
         self,
@@ -124,7 +132,7 @@ class ControlFlowWalk(CoreModel):
         events: int,
         decisions: int,
     ) -> None:
-        """Goes back to an earlier state, of which so many events and decisions are kept."""
+        """Restore an earlier state; ``events`` and ``decisions`` are the numbers to keep."""
         self._busy = 0
         self.registers[:] = registers
         self.extents = extents

@@ -1,5 +1,4 @@
-"""One core of the cycle model: its registers, what its tiles hold, and its tile instructions as
-events with costs."""
+"""One core of the cycle model: registers, extents of tiles, and tile instructions as events."""
 
 from __future__ import annotations
 
@@ -21,12 +20,18 @@ _OP = OPCODES
 NAMES = [row.name for row in INSTRUCTIONS]
 _TA, _TB, _DOWN, _ZIP = (1 << FLAGS.index(name) for name in ("TA", "TB", "DOWN", "ZIP"))
 _COMBINATIONS = {1 << FLAGS.index(name): name for name in ("ADD", "MUL", "MIN", "MAX", "LSE")}
-_FETCHED = -1
-"""In place of a tile: what a map gathers."""
+_GATHERED = -1
+"""Stands for a tile in the slot of elements that a map gathers."""
 
 
 class CoreModel:
-    """What instructions read and write; ``shared`` holds the extents of GSM slots for all cores."""
+    """The state that instructions read and write.
+
+    Args:
+        decoded: The program.
+        scalars: Values of the program's scalars.
+        shared: Extents of GSM slots, shared by all cores.
+    """
 
     def __init__(
         self, decoded: DecodedImage, scalars: list[int], shared: dict[Slot, tuple[int, int]]
@@ -44,11 +49,11 @@ class CoreModel:
         self._transfers: dict[tuple[Any, ...], cost.TransferWork] = {}
 
     def value(self, item: tuple[int, ...], at: int) -> int:
-        """Scalar operand number ``at`` of an instruction record."""
+        """Return scalar operand number ``at`` of an instruction record."""
         return self._sum(*item[15 + 3 * at : 18 + 3 * at])
 
     def _sum(self, result: int, register: int, scalar: int) -> int:
-        """A Value record."""
+        """Evaluate a Value record."""
         if register >= 0:
             result += self.registers[register]
         if scalar >= 0:
@@ -56,7 +61,7 @@ class CoreModel:
         return result
 
     def flush(self) -> None:
-        """Makes an event of the scalar work that was done since the last one."""
+        """Emit the scalar work since the last event as an event."""
         if self._busy:
             self.events.append(ComputeEvent(self._busy))
             self._busy = 0
@@ -66,7 +71,7 @@ class CoreModel:
         return tile, self.value(item, number) % self.decoded.sections["tiles"][tile][4]
 
     def _extents(self, slot: Slot) -> tuple[int, int]:
-        """Current extents of a slot; 0x0 where nothing filled it yet."""
+        """Return the current extents of a slot; 0x0 before it is first filled."""
         return (self.shared if self.decoded.in_gsm[slot[0]] else self.extents).get(slot, (0, 0))
 
     def _fill(self, slot: Slot, rows: int, columns: int) -> None:
@@ -75,7 +80,7 @@ class CoreModel:
     def _dims(
         self, item: tuple[int, ...]
     ) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
-        """Extents and strides of a transfer, rows and columns."""
+        """Return (extent, stride) of a transfer's row and column dimensions."""
         found: list[tuple[int, float]] = []
         for record in self.decoded.sections["dims"][item[11] : item[11] + item[12] + item[13]]:
             pair = []
@@ -99,7 +104,7 @@ class CoreModel:
         key = (
             tile[3],
             self.decoded.in_gsm[slot[0]],
-            self.decoded.kept[buffer],
+            self.decoded.buffer_in_gsm[buffer],
             tuple(rows),
             tuple(columns),
         )
@@ -114,18 +119,18 @@ class CoreModel:
         if operation is None:
             self.events.append(DmaEvent(slots, moved, NAMES[item[0]], buffer))
             return
-        # Each row is fetched, combined by the core and stored before the next, which may be the
-        # same.
+        # Each row is loaded, combined by the core and stored before the next row, which may be the
+        # same one.
         counts = _count(rows), _count(columns)
         launches = 2 * counts[0]
-        twice = cost.TransferWork(
+        doubled = cost.TransferWork(
             2 * moved.bytes,
             2 * moved.ddr_bytes,
             2 * moved.gsm_bytes,
             2 * moved.element_cycles,
             launches,
         )
-        self.events.append(DmaEvent(slots, twice, NAMES[item[0]], buffer))
+        self.events.append(DmaEvent(slots, doubled, NAMES[item[0]], buffer))
         self.events.append(WaitEvent(slot))
         work = cost.combination(self.machine, BY_NUMBER[tile[3]].token, *counts, operation)
         self.events.append(ComputeEvent(work, what=NAMES[item[0]]))
@@ -197,10 +202,10 @@ class CoreModel:
                 size,
                 [(rows * columns, cost.ANYWHERE)],
                 [],
-                near=self.decoded.kept[buffer],
+                near=self.decoded.buffer_in_gsm[buffer],
             )
-            self.events.append(DmaEvent(((_FETCHED, 0),), moved, "VGA", buffer))
-            self.events.append(WaitEvent((_FETCHED, 0)))
+            self.events.append(DmaEvent(((_GATHERED, 0),), moved, "VGA", buffer))
+            self.events.append(WaitEvent((_GATHERED, 0)))
         work = body.work(rows, columns)
         self.events.append(ComputeEvent(work.cycles, work.flops, work.ideal, NAMES[item[0]]))
 
@@ -263,7 +268,7 @@ class CoreModel:
 
 
 def _combination(item: tuple[int, ...]) -> str | None:
-    """What an instruction combines by."""
+    """Return the operation that an instruction combines by, if any."""
     return next((name for flag, name in _COMBINATIONS.items() if item[1] & flag), None)
 
 
@@ -293,4 +298,4 @@ TILE_INSTRUCTIONS: dict[str, Callable[[CoreModel, tuple[int, ...]], None]] = {
     "DWAIT": lambda core, item: core.events.append(WaitEvent(core._slot(item, 0))),
     "DWAITALL": lambda core, item: core.events.append(WaitEvent(None)),
 }
-"""What each makes of a core, by its name."""
+"""Updates a core's state and emits events, by instruction."""

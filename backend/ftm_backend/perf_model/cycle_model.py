@@ -1,9 +1,9 @@
-"""The cycle model: modelled time, traffic and utilisation of a program on a preset.
+"""The cycle model: modelled time, traffic and utilization of a program on a machine.
 
     from ftm_backend.perf_model import cycle_model
     print(cycle_model.model(text, machine="m7032", cores=8).table())
 
-Nothing here is measured. ``tests/isa/test_cycles_published.py`` compares the model with published
+Nothing is measured. ``tests/isa/test_cycles_published.py`` compares the model with published
 figures.
 """
 
@@ -32,13 +32,12 @@ from ftm_backend.target import cost_rules, presets
 __all__ = ["WALK_LIMIT", "CycleProfile", "KernelProfile", "TimelineSpan", "WalkError", "model"]
 
 WALK_LIMIT = 50_000_000
-"""Instructions of all cores that are walked before a program counts as endless: about two
-minutes."""
+"""Instructions of all cores after which a program counts as endless; about two minutes."""
 
 
 @dataclass(frozen=True)
 class KernelProfile:
-    """One function: cycles on the slowest core of each phase, bytes and operations of all cores."""
+    """One function: cycles of the slowest core of each phase; bytes and operations of all cores."""
 
     name: str
     calls: int
@@ -46,26 +45,26 @@ class KernelProfile:
     compute_cycles: float
     dma_cycles: float
     scalar_cycles: float
-    """The part of ``compute_cycles`` that goes to scalar work and to issuing tile instructions."""
+    """Share of ``compute_cycles`` for scalar work and for issuing tile instructions."""
     gsm_cycles: float
-    """The part of ``dma_cycles`` in which GSM was the slowest link."""
+    """Share of ``dma_cycles`` in which GSM was the bottleneck."""
     dma_bytes: int
     gsm_bytes: int
     least_bytes: int
-    """What DDR must move at least: each buffer there that the kernel reads or writes, or the part
-    that it touches, once."""
+    """Lower bound of DDR traffic: each buffer, or the part of it that is accessed, once."""
     flops: int
     utilisation: float
-    """Share of the peak of all cores' FMA pipes."""
+    """Fraction of the peak of all cores' FMA pipes."""
     roofline: float
-    """Share of the roofline: of the time that the operations take at peak, or the least bytes at
-    full bandwidth, those of buffers in GSM at
-    GSM's."""
+    """Fraction of the roofline.
+
+    The roofline is the longest of: operations at peak, least DDR bytes at DDR bandwidth, least
+    bytes of buffers in GSM at GSM bandwidth.
+    """
 
     @property
     def bound(self) -> str:
-        """``compute``, ``issue``, ``DMA`` or ``GSM``: what kept the core or its DMA engine busy
-        longest."""
+        """The bottleneck: ``compute``, ``issue``, ``DMA`` or ``GSM``."""
         if self.dma_cycles > self.compute_cycles:
             return "GSM" if self.gsm_cycles > self.dma_cycles / 2 else "DMA"
         return "issue" if self.scalar_cycles > self.compute_cycles / 2 else "compute"
@@ -73,7 +72,7 @@ class KernelProfile:
 
 @dataclass(frozen=True)
 class CycleProfile:
-    """A whole program, modelled."""
+    """The modelled profile of a whole program."""
 
     machine: str
     cores: int
@@ -81,28 +80,28 @@ class CycleProfile:
     cycles: float
     kernels: tuple[KernelProfile, ...]
     spans: tuple[TimelineSpan, ...] = ()
-    """What one core and its DMA engine did, if ``model`` was asked to watch it."""
+    """Activity of one core and its DMA engine, if ``model`` recorded it (``watch``)."""
     names: tuple[str, ...] = ()
-    """Of the functions that spans refer to."""
+    """Names of the functions that spans refer to."""
 
     @property
     def seconds(self) -> float:
-        """Modelled time."""
+        """Modelled time in seconds."""
         return self.cycles / self.clock_hz
 
     @property
     def dma_bytes(self) -> int:
-        """Bytes between DDR and the scratchpads of all cores."""
+        """Bytes transferred between DDR and the scratchpads of all cores."""
         return sum(k.dma_bytes for k in self.kernels)
 
     @property
     def gsm_bytes(self) -> int:
-        """Bytes that GSM takes and gives, for tiles and for buffers."""
+        """Bytes transferred to and from GSM, for tiles and for buffers."""
         return sum(k.gsm_bytes for k in self.kernels)
 
     @property
     def least_bytes(self) -> int:
-        """What the kernels must move at least, one by one."""
+        """Sum of the kernels' lower bounds of DDR traffic."""
         return sum(k.least_bytes for k in self.kernels)
 
     @property
@@ -112,34 +111,37 @@ class CycleProfile:
 
     @property
     def roofline(self) -> float:
-        """Share of the kernels' rooflines."""
+        """Fraction of the kernels' rooflines."""
         return (
             sum(k.roofline * k.cycles for k in self.kernels) / self.cycles if self.cycles else 0.0
         )
 
     @property
     def utilisation(self) -> float:
-        """Share of the peak of all cores' FMA pipes."""
+        """Fraction of the peak of all cores' FMA pipes."""
         if not self.cycles:
             return 0.0
         return sum(k.utilisation * k.cycles for k in self.kernels) / self.cycles
 
     def table(self) -> str:
-        """A table for people; says that it is modelled."""
-        head = f"modelled on {self.machine}, {self.cores} core{'s' if self.cores > 1 else ''}, {self.clock_hz / 1e9:g} GHz"
+        """Return a table for people."""
+        plural = "s" if self.cores > 1 else ""
+        clock = f"{self.clock_hz / 1e9:g} GHz"
         lines = [
-            head,
-            f"{'kernel':24} {'calls':>6} {'cycles':>13} {'bound':>8} {'DDR bytes':>13} {'least':>13} {'GSM bytes':>13} {'FLOPs':>15} "
-            f"{'of peak':>8} {'of roofline':>11}",
+            f"modelled on {self.machine}, {self.cores} core{plural}, {clock}",
+            f"{'kernel':24} {'calls':>6} {'cycles':>13} {'bound':>8} {'DDR bytes':>13} "
+            f"{'least':>13} {'GSM bytes':>13} {'FLOPs':>15} {'of peak':>8} {'of roofline':>11}",
         ]
         for k in sorted(self.kernels, key=lambda k: -k.cycles):
             lines.append(
-                f"{k.name[:24]:24} {k.calls:6d} {k.cycles:13.0f} {k.bound:>8} {k.dma_bytes:13d} {k.least_bytes:13d} "
-                f"{k.gsm_bytes:13d} {k.flops:15d} {k.utilisation:8.1%} {k.roofline:11.1%}"
+                f"{k.name[:24]:24} {k.calls:6d} {k.cycles:13.0f} {k.bound:>8} {k.dma_bytes:13d} "
+                f"{k.least_bytes:13d} {k.gsm_bytes:13d} {k.flops:15d} {k.utilisation:8.1%} "
+                f"{k.roofline:11.1%}"
             )
         lines.append(
-            f"{'all':24} {'':6} {self.cycles:13.0f} {'':8} {self.dma_bytes:13d} {self.least_bytes:13d} {self.gsm_bytes:13d} "
-            f"{self.flops:15d} {self.utilisation:8.1%} {self.roofline:11.1%}   {self.seconds * 1e3:.3f} ms"
+            f"{'all':24} {'':6} {self.cycles:13.0f} {'':8} {self.dma_bytes:13d} "
+            f"{self.least_bytes:13d} {self.gsm_bytes:13d} {self.flops:15d} "
+            f"{self.utilisation:8.1%} {self.roofline:11.1%}   {self.seconds * 1e3:.3f} ms"
         )
         return "\n".join(lines)
 
@@ -156,17 +158,26 @@ def model(
     watch: int | None = None,
     spans: int = 20_000,
 ) -> CycleProfile:
-    """The modelled profile of a program (data, text or image).
+    """Model the execution of a program.
 
-    machine: preset or parameters; default: the preset that the program names. cores: default: all
-    of the preset's. scalars: values of i64 program scalars that steer control flow, by name; others
-    are 1. loaded: what ``SLDI`` is taken to load. limit: instructions that all cores together may
-    execute. extrapolate: jump over the steady part of long loops (see ``cycles_jump``) instead of
-    walking every iteration. watch: a core whose timeline is kept, up to so many ``spans``.
+    Args:
+        program: The program as records, text or image.
+        machine: Preset or parameters; by default the preset that the program names.
+        cores: Number of cores; by default all of the preset's.
+        scalars: Values of i64 program scalars that steer control flow, by name; others are 1.
+        loaded: Value of integers that ``SLDI`` loads.
+        limit: Instructions that all cores together may execute.
+        extrapolate: Skip the steady part of long loops (see ``loop_extrapolation``).
+        watch: Number of a core whose timeline is recorded.
+        spans: Greatest number of spans to record.
+
+    Returns:
+        The profile; cycles are core clock cycles.
 
     Raises:
-        AsmError, UnknownPreset: the program or the name is wrong.
-        WalkError: the program does not end within ``limit``, or its cores disagree on barriers.
+        AsmError: The program is wrong.
+        UnknownPreset: There is no such preset.
+        WalkError: The program does not end within ``limit``, or its cores disagree on barriers.
     """
     image = program if isinstance(program, bytes) else assembler.assemble(program, with_text=False)
     if machine is None:
@@ -202,7 +213,7 @@ def _combine(
     recorder: TimelineRecorder | None,
     watch: int | None,
 ) -> CycleProfile:
-    """Walks all cores from barrier to barrier; a phase takes as long as its slowest core."""
+    """Walk all cores from barrier to barrier; a phase takes as long as its slowest core."""
     count = len(walks)
     stacks: list[list[int]] = [[] for _ in walks]
     critical: dict[int, TimelineTotals] = {}
@@ -266,7 +277,7 @@ def _combine(
 
 
 def _waiting(stacks: list[list[int]], main: int) -> int:
-    """Whose barrier it is: that of the function which all cores are in, or else the caller's."""
+    """Return the function that a barrier is charged to: the one all cores are in, or ``main``."""
     inside = {stack[-1] for stack in stacks if stack}
     return inside.pop() if len(inside) == 1 else main
 
@@ -277,13 +288,15 @@ _BYTES = [field.name for field in BUFFER.fields].index("bytes")
 def _least(
     decoded: DecodedImage, function: int, moved: Mapping[tuple[int, int, bool], int], calls: int
 ) -> tuple[int, int]:
-    """Bytes that a function must move from and to DDR, and buffers in GSM: each buffer once, or
-    less where it touches less."""
+    """Return the least bytes that a function must move: of buffers in DDR, and of those in GSM.
+
+    Each buffer, or the part of it that is accessed, counts once.
+    """
     buffers = decoded.sections["buffers"]
     least = [0, 0]
     for (owner, buffer, _), size in moved.items():
         if owner == function and buffer >= 0:
-            least[decoded.kept[buffer]] += min(size, buffers[buffer][_BYTES] * calls)
+            least[decoded.buffer_in_gsm[buffer]] += min(size, buffers[buffer][_BYTES] * calls)
     return least[0], least[1]
 
 
@@ -294,7 +307,7 @@ def _phase(
     recorder: TimelineRecorder | None,
     watch: int | None,
 ) -> list[Timeline]:
-    """The cores' timelines between two barriers, with fair shares of DDR and GSM."""
+    """Return the cores' timelines between two barriers, with fair shares of DDR and GSM."""
     moved = [traffic(each) for each in events]
     active = [_active([m[kind] for m in moved]) for kind in (0, 1)]
     ddr = cost_rules.bytes_per_cycle(machine, active[0])
@@ -308,5 +321,5 @@ def _phase(
 
 
 def _active(moved: list[int]) -> float:
-    """How many cores share a server: all traffic over that of the busiest core."""
+    """Return how many cores share a resource: all traffic over that of the busiest core."""
     return sum(moved) / max(moved) if max(moved) > 0 else 1.0

@@ -1,4 +1,4 @@
-"""Events of a core's way through a program: what the walk produces and the timelines consume."""
+"""Events of a core's walk through a program, from which ``timeline`` computes times."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ Slot = tuple[int, int]
 """Tile number and slot in the ring; GSM tiles are the same for all cores."""
 
 SCALAR = "scalar"
-"""What the core does between tile instructions, and to issue them."""
+"""Work of the core between tile instructions, and for issuing them."""
 
 
 class ComputeEvent(NamedTuple):
-    """The core is busy; ``ideal`` is what ``flops`` take at peak; ``what`` is the instruction, or
-    scalar work."""
+    """The core is busy with the instruction ``what``; ``ideal`` cycles is ``flops`` at peak."""
 
     cycles: float
     flops: int = 0
@@ -24,8 +23,7 @@ class ComputeEvent(NamedTuple):
 
 
 class DmaEvent(NamedTuple):
-    """A transfer starts; the slots are free when it ends. ``buffer``: that it moves from or to, or
-    -1."""
+    """A transfer starts; ``slots`` are free when it ends. ``buffer`` is -1 if it has none."""
 
     slots: tuple[Slot, ...]
     transfer: TransferWork
@@ -34,13 +32,13 @@ class DmaEvent(NamedTuple):
 
 
 class WaitEvent(NamedTuple):
-    """The core waits for a slot's transfers, or for all with None."""
+    """The core waits for the transfers of a slot; None: for all transfers."""
 
     slot: Slot | None
 
 
 class EnterEvent(NamedTuple):
-    """A function starts (or, with -1, the caller goes on)."""
+    """A function starts; -1: it returns to its caller."""
 
     function: int
 
@@ -49,7 +47,7 @@ class RepeatEvent(NamedTuple):
     """The same events ``count`` times."""
 
     events: tuple[Event, ...]
-    count: int  # type: ignore[assignment]  # instead of tuple's method of that name
+    count: int  # type: ignore[assignment]  # hides tuple.count
 
 
 Event = ComputeEvent | DmaEvent | WaitEvent | EnterEvent | RepeatEvent

@@ -1,5 +1,4 @@
-"""A program's image as the cycle model reads it: its records, what its maps cost, and which of its
-loops may be jumped over."""
+"""An image as the cycle model reads it: records, costs of maps, and steady loops."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ _GSM = BUFFER_KINDS.index("GSM")
 
 
 class DecodedImage:
-    """An image with what all cores' walks share: records and costs of maps."""
+    """The data that the walks of all cores share: records and costs of maps."""
 
     def __init__(self, image: bytes, machine: MachineParameters, extrapolate: bool = True) -> None:
         self.extrapolate = extrapolate
@@ -29,19 +28,18 @@ class DecodedImage:
         self.code = self.sections["instructions"]
         self.maps = [map_cost(machine, record, self.sections) for record in self.sections["maps"]]
         self.in_gsm = [tile[2] == SPACES["gsm"] for tile in self.sections["tiles"]]
-        self.kept = [buffer[1] == _GSM for buffer in self.sections["buffers"]]
-        """Of each buffer, whether it lies in GSM."""
+        self.buffer_in_gsm = [buffer[1] == _GSM for buffer in self.sections["buffers"]]
         self.bounds = {label[1]: label[3] for label in self.sections["labels"]}
         self._steady: dict[int, bool] = {}
 
     def string(self, offset: int) -> str:
-        """A string of the image."""
+        """Return a string of the image."""
         blob = self.sections["strings"]
         return blob[offset : blob.index(b"\0", offset)].decode()
 
     def steady(self, first: int, branch: int) -> bool:
-        """Whether the loop from instruction ``first`` to ``branch`` may be jumped over."""
-        known = self._steady.get(branch)
-        if known is None:
-            known = self._steady[branch] = self.extrapolate and is_steady(self.code[first:branch])
-        return known
+        """Whether the loop from instruction ``first`` to ``branch`` may be extrapolated."""
+        steady = self._steady.get(branch)
+        if steady is None:
+            steady = self._steady[branch] = self.extrapolate and is_steady(self.code[first:branch])
+        return steady

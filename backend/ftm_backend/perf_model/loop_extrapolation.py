@@ -1,12 +1,14 @@
-"""Jumps over the steady part of a loop, so that long loops cost a walk no more than short ones.
+"""Skips the steady part of a loop, so that the time to walk a loop hardly depends on its length.
 
-When the last iterations of a loop brought the same events, the same decisions (comparisons, minima,
-maxima, predicates) and the same register steps, the walk jumps half of the remaining way, executes
-there what would come, and keeps the jump only if that was the same again; otherwise it goes back
-and jumps less far. This is exact: while decisions stay, all registers are linear along the loop,
-and a comparison of linear numbers that has one outcome at both ends has it in between. Loops with
-scalar instructions that do not fit this reasoning (division, equality, products of two changing
-registers, integers loaded from DDR), with calls or with barriers are walked in full.
+If the last iterations had the same events, the same decisions (comparisons, minima, maxima,
+predicates) and the same register increments, the walk jumps half of the remaining distance and
+executes one period there. If that period is the same again, the jump is kept; otherwise the walk
+returns and tries a shorter jump.
+
+This is exact: as long as decisions stay the same, all registers are linear in the iteration, and a
+comparison of linear numbers that has the same outcome at both ends has it in between. Loops for
+which that argument fails are walked in full: those with division, equality, products of two
+changing registers, integers loaded from DDR, calls or barriers.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ if TYPE_CHECKING:
     from ftm_backend.perf_model.control_flow_walk import ControlFlowWalk
 
 PERIODS = (1, 2, 3, 4, 6)
-"""Iterations after which a loop may repeat: the depths of rings, and common multiples of two."""
+"""Periods that are tried, in iterations: depths of rings, and common multiples of two of them."""
 
 UNSTEADY = {OPCODES[n] for n in ("SREM", "SDIV", "SEQ", "SNE", "SLDI", "@call", "BARRIER", "@ret")}
-"""Instructions that keep a loop from being jumped over."""
+"""Instructions that prevent extrapolation."""
 
 
 def is_steady(body: Sequence[tuple[int, ...]]) -> bool:
-    """Whether a loop body (instruction records) may be jumped over."""
+    """Whether a loop with this body (instruction records) may be extrapolated."""
     written = {item[6] for item in body}
     for item in body:
         if item[0] in UNSTEADY:
@@ -47,8 +49,12 @@ def is_steady(body: Sequence[tuple[int, ...]]) -> bool:
 
 @dataclass(slots=True)
 class _Loop:
-    """A loop being walked: its iterations; events, decisions and registers at the ends of the last
-    ones."""
+    """A loop being walked.
+
+    Attributes:
+        iterations: Iterations so far.
+        arrivals: Number of events, number of decisions, and registers at the end of recent ones.
+    """
 
     iterations: int = 0
     arrivals: list[tuple[int, int, list[int]]] = field(default_factory=list)
@@ -56,7 +62,7 @@ class _Loop:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A jump to be confirmed: what to go back to, and what must come next."""
+    """A tentative jump: the state to return to, and what the next period must repeat."""
 
     loop: int
     registers: list[int]
@@ -73,7 +79,7 @@ class _Attempt:
 
 
 class LoopExtrapolator:
-    """Watches the backward branches of one walk."""
+    """Observes the backward branches of one walk."""
 
     def __init__(self, walk: ControlFlowWalk) -> None:
         self._walk = walk
@@ -82,16 +88,15 @@ class LoopExtrapolator:
 
     @property
     def pending(self) -> bool:
-        """Whether a jump waits to be confirmed."""
+        """Whether a jump is not confirmed yet."""
         return self._attempt is not None
 
     def leave(self) -> None:
-        """Forgets the loops: another function, or another phase, begins."""
+        """Forget all loops, because another function or phase starts."""
         self._loops.clear()
 
     def branch(self, position: int, target: int, taken: bool) -> int:
-        """What follows the branch at ``position``: its target, the next instruction, or a loop's
-        head again."""
+        """Return the instruction after the branch at ``position``."""
         attempt = self._attempt
         if attempt is not None and attempt.loop == position:
             if not taken:
@@ -109,7 +114,7 @@ class LoopExtrapolator:
         return target
 
     def _arrive(self, branch: int, target: int) -> None:
-        """Notes the end of an iteration; jumps ahead if the last ones repeat."""
+        """Record the end of an iteration; jump ahead if the last ones repeat."""
         walk = self._walk
         walk.flush()
         loop = self._loops.setdefault(branch, _Loop())
@@ -166,7 +171,7 @@ class LoopExtrapolator:
             walk.registers[number] += step * count
 
     def _confirm(self, attempt: _Attempt) -> bool:
-        """Keeps the jump if the period after it brought the same events and register steps."""
+        """Keep the jump if the period after it had the same events and register increments."""
         walk = self._walk
         steps = [
             now - before - step * (attempt.count + 1)
@@ -186,8 +191,7 @@ class LoopExtrapolator:
         return True
 
     def give_up(self) -> int:
-        """Undoes the pending jump and tries a shorter one; returns the loop's head, where the walk
-        goes on."""
+        """Undo the pending jump and try a shorter one; return the loop's head."""
         attempt = self._attempt
         assert attempt is not None
         self._attempt = None

@@ -1,7 +1,6 @@
-"""What a map costs on a machine: its body is a loop over vectors, in which macros are the
-operations that they stand for.
+"""Costs of maps: the body is a software-pipelined loop over vectors, with macros expanded.
 
-``cycles_schedule`` says how soon turns follow each other.  All results are *modelled*.
+``modulo_scheduler`` computes the initiation interval. All results are *modelled*.
 """
 
 from __future__ import annotations
@@ -30,11 +29,17 @@ from ftm_backend.target.presets import MachineParameters
 
 @dataclass(frozen=True, slots=True)
 class MapCost:
-    """What a map body costs: cycles for each vector, once, for each row, and at the end.
+    """Cost of a map body.
 
-    flops: operations for each element. peak: operations a cycle when every pipe is busy. schedule:
-    of the loop over vectors. gathers: (buffer, bytes of an element) of what DMA fetches for the
-    map.
+    Attributes:
+        schedule: Of the loop over vectors.
+        prologue: Cycles to fill the pipeline, once.
+        row_cycles: Cycles per row.
+        final_cycles: Cycles at the end.
+        lanes: Elements per vector.
+        flops: Operations per element.
+        peak: Operations per cycle with every pipe busy.
+        gathers: (buffer, bytes of an element) of elements that DMA fetches for the map.
     """
 
     schedule: ModuloSchedule
@@ -47,7 +52,7 @@ class MapCost:
     gathers: tuple[tuple[int, int], ...] = ()
 
     def work(self, rows: int, columns: int) -> TileWork:
-        """The cost over ``rows`` x ``columns`` elements."""
+        """Return the cost for ``rows`` x ``columns`` elements."""
         if rows == 0 or columns == 0:
             return TileWork(0.0, 0, 0.0)
         vectors = -(-rows // self.lanes) if columns == 1 else rows * -(-columns // self.lanes)
@@ -59,16 +64,15 @@ class MapCost:
 
 
 _SOURCES, _BUFFER = 5, 14
-"""Where the record of a map operation holds its sources, three fields each, and the buffer of a
-gather."""
+"""Fields of a map operation's record: its sources (three fields each), the buffer of a gather."""
 
 _NONE, _INPUT, _RESULT = (OPERAND_KINDS.index(kind) for kind in ("NONE", "INPUT", "RESULT"))
 _Operand = tuple[Any, ...]
-"""What a value of the body is known by: its kind, its type and its index."""
+"""Identifies a value of the body by its kind, type and index."""
 
 
 class _Turn:
-    """Collects the operations of one turn; operands are known by keys."""
+    """Collects the operations of one iteration; values are looked up by keys."""
 
     def __init__(self) -> None:
         self.steps: list[ScheduledOp] = []
@@ -78,18 +82,18 @@ class _Turn:
         self.longest = 0
 
     def value(self, key: _Operand) -> int:
-        """The number of a value; what nothing in the turn computes is an invariant."""
+        """Return the number of a value; a value that no operation computes is an invariant."""
         if key not in self._values:
             self._values[key] = self.invariant()
         return self._values[key]
 
     def invariant(self, registers: int = 1) -> int:
-        """A value that all turns share."""
+        """Add a value that all iterations share."""
         self.invariants.append(registers)
         return -len(self.invariants)
 
     def name(self, key: _Operand, value: int) -> None:
-        """Says that ``key`` means a value."""
+        """Bind ``key`` to a value."""
         self._values[key] = value
 
     def do(
@@ -99,7 +103,7 @@ class _Turn:
         sources: Sequence[int],
         width: int = 1,
     ) -> int:
-        """Adds an operation; gives its result.  What occupies no unit renames its source."""
+        """Add an operation and return its result; one that uses no unit returns its source."""
         if not slots and len(sources) == 1:
             return sources[0]
         start = max((self._ready[source] for source in sources if source >= 0), default=0)
@@ -110,7 +114,7 @@ class _Turn:
 
 
 def _operation(turn: _Turn, operation: Sequence[int], number: int) -> None:
-    """Adds a map operation, or what it stands for."""
+    """Add a map operation, or its expansion."""
     row, element = INSTRUCTIONS[operation[0]], BY_NUMBER[operation[1]]
     word = element.suffix if row.types else ""
     records = [tuple(operation[_SOURCES + 3 * s : _SOURCES + 3 * s + 3]) for s in range(3)]
@@ -144,8 +148,16 @@ def _operation(turn: _Turn, operation: Sequence[int], number: int) -> None:
 def map_cost(
     machine: MachineParameters, record: Sequence[int], sections: dict[str, list[Any]]
 ) -> MapCost:
-    """Schedules a map body: the initiation interval from slots and registers, the prologue from the
-    critical path."""
+    """Schedule a map body.
+
+    The initiation interval follows from issue slots and registers, the prologue from the critical
+    path.
+
+    Args:
+        machine: The machine.
+        record: Record of the map.
+        sections: Records of the image.
+    """
     first_input, inputs, first_output, outputs, first_op, ops = record[:6]
     operations = sections["map_ops"][first_op : first_op + ops]
     written = sections["map_outputs"][first_output : first_output + outputs]
@@ -165,7 +177,7 @@ def map_cost(
         if row.family in ("map arithmetic", "map math") and row.name != "VMOV":
             if element.suffix in FLOATS:
                 flops += 2 if row.name == "VFMA" else 1
-    # Reductions and stores are no part of the critical path that the prologue takes.
+    # The prologue covers the critical path without reductions and stores.
     longest = turn.longest
     row_cycles = final_cycles = 0.0
     least = max(1.0, fastest(machine, turn.steps))
@@ -180,7 +192,7 @@ def map_cost(
         if scope == 0:
             turn.do(((MEMORY, 1),), machine.vector_store_latency, (value,), width=0)
         else:
-            # As many partial results as additions are under way.
+            # One partial sum per addition in flight.
             turn.invariant(ceil(machine.fma_latency / least))
             turn.do((("VMAC", 1),), machine.fma_latency, (value,), width=0)
             row_cycles += machine.reduce_cycles if scope == 1 else 0.0

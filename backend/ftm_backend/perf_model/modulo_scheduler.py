@@ -1,13 +1,12 @@
-"""Modulo scheduling: how soon one turn of a loop over vectors can follow the other, and whether its
-values fit the registers.
+"""Modulo scheduling of loops over vectors, with register pressure.
 
-Turns of a map do not depend on each other, so the *initiation interval* is what the busiest unit
-needs, rounded up to whole cycles of as many turns as are unrolled. Operations are placed from the
-last to the first, each as late as its readers and the units allow, which keeps values short-lived.
-A value occupies its register from the cycle in which it is written until it is last read; turns
-overlap, so one that lives longer than the interval occupies several. What does not fit is
-*spilled*: constants are loaded again in each turn, values are stored and loaded, and these
-operations take their place on the ports to the scratchpad.
+Iterations of a map are independent, so the *initiation interval* is the time that the busiest unit
+needs, rounded up to whole cycles per unrolled group of iterations. Operations are placed from the
+last to the first, each as late as its readers and the units allow, which keeps live ranges short. A
+value occupies a register from its write to its last read. Iterations overlap, so a value that lives
+longer than the interval occupies several registers. Values that do not fit are *spilled*: constants
+are reloaded in each iteration, others stored and reloaded, and these operations use the ports to
+the scratchpad.
 """
 
 from __future__ import annotations
@@ -24,20 +23,21 @@ __all__ = ["ModuloSchedule", "PipelinedLoop", "ScheduledOp", "fastest", "schedul
 
 MEMORY = "VLDST"
 _UNROLLED = 32
-"""Turns are unrolled where they have at most so many operations: of longer ones rounding up costs
-little."""
+"""Loops of at most this many operations are unrolled; longer ones lose little by rounding up."""
 
 _SLOWER = (1.05, 1.1, 1.2, 1.35)
-"""Intervals, in parts of the least one, that are tried where spilling costs more: the slower, the
-less is in flight."""
+"""Larger intervals that are tried, relative to the least one: they need fewer registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledOp:
-    """An operation on a vector, whose result is the value of its own number.
+    """An operation on a vector; the value that it computes has the operation's number.
 
-    slots: (unit, how often) that it occupies. sources: numbers of values; invariants have negative
-    ones, -1 - index. width: registers of the result, 0 for what writes none.
+    Attributes:
+        slots: (unit, number of times) that it occupies.
+        latency: Cycles from issue to result.
+        sources: Numbers of values; invariant number i is -1 - i.
+        width: Registers of the result; 0 if it has none.
     """
 
     slots: tuple[tuple[str, int], ...]
@@ -47,14 +47,13 @@ class ScheduledOp:
 
     @property
     def loads(self) -> bool:
-        """Whether the result comes from the scratchpad."""
+        """Whether it loads from the scratchpad."""
         return self.width > 0 and bool(self.slots) and all(unit == MEMORY for unit, _ in self.slots)
 
 
 @dataclass(frozen=True, slots=True)
 class PipelinedLoop:
-    """One turn, in an order in which operations follow their sources, and the registers of each
-    value that all turns share."""
+    """One iteration, operations after their sources, and the registers of each invariant."""
 
     steps: tuple[ScheduledOp, ...]
     invariants: tuple[int, ...] = ()
@@ -62,8 +61,13 @@ class PipelinedLoop:
 
 @dataclass(frozen=True, slots=True)
 class ModuloSchedule:
-    """interval: cycles from turn to turn. registers: how many are occupied at most. spilled: values
-    that are not kept in one."""
+    """A schedule.
+
+    Attributes:
+        interval: Cycles from one iteration to the next.
+        registers: Greatest number of registers in use.
+        spilled: Number of values that are not kept in registers.
+    """
 
     interval: float
     registers: int
@@ -71,23 +75,20 @@ class ModuloSchedule:
 
 
 def fastest(machine: MachineParameters, steps: Iterable[ScheduledOp]) -> float:
-    """Cycles that the busiest unit needs for a turn."""
-    taken: dict[str, int] = {}
+    """Return the cycles that the busiest unit needs for one iteration."""
+    used: dict[str, int] = {}
     for step in steps:
         for unit, times in step.slots:
-            taken[unit] = taken.get(unit, 0) + times
-    first = taken.get("VMAC1", 0)
-    pipes, ports = (
-        (taken.get("VMAC", 0) + first) / machine.fma_units,
-        taken.get(MEMORY, 0) / machine.vector_memory_ports,
-    )
-    return max(pipes, ports, float(first), float(taken.get("VIEU", 0)))
+            used[unit] = used.get(unit, 0) + times
+    first = used.get("VMAC1", 0)
+    pipes = (used.get("VMAC", 0) + first) / machine.fma_units
+    ports = used.get(MEMORY, 0) / machine.vector_memory_ports
+    return max(pipes, ports, float(first), float(used.get("VIEU", 0)))
 
 
 @lru_cache(maxsize=4096)
 def schedule(machine: MachineParameters, loop: PipelinedLoop) -> ModuloSchedule:
-    """The shortest interval at which the machine's registers hold what is alive, at least a cycle
-    for each turn."""
+    """Find the shortest interval, of at least one cycle, at which live values fit the registers."""
     least = max(1.0, fastest(machine, loop.steps))
     best = _fitted(machine, loop, ceil(least))
     if len(loop.steps) <= _UNROLLED:
@@ -112,7 +113,7 @@ def schedule(machine: MachineParameters, loop: PipelinedLoop) -> ModuloSchedule:
 
 
 def _unrolled(steps: Sequence[ScheduledOp], turns: int) -> tuple[ScheduledOp, ...]:
-    """The operations of several turns, one after the other."""
+    """Concatenate the operations of several iterations."""
     return tuple(
         ScheduledOp(
             step.slots,
@@ -126,8 +127,7 @@ def _unrolled(steps: Sequence[ScheduledOp], turns: int) -> tuple[ScheduledOp, ..
 
 
 def _fitted(machine: MachineParameters, loop: PipelinedLoop, least: int) -> ModuloSchedule:
-    """The loop at the first interval from ``least`` that has a place for every operation, with as
-    little spilled as that takes."""
+    """Schedule at the first feasible interval from ``least``, with as few spills as it needs."""
     spilled = 0
     while True:
         interval, times = _placed(
@@ -138,7 +138,7 @@ def _fitted(machine: MachineParameters, loop: PipelinedLoop, least: int) -> Modu
             return ModuloSchedule(interval, needed, spilled)
         chosen = _to_spill(machine, loop, interval, lives, needed - machine.vector_registers)
         if not chosen:
-            # Nothing lives long: fewer operations in flight need as many registers less.
+            # No long live ranges: fewer operations in flight need proportionally fewer registers.
             return ModuloSchedule(
                 interval * needed / machine.vector_registers, machine.vector_registers, spilled
             )
@@ -149,8 +149,11 @@ def _fitted(machine: MachineParameters, loop: PipelinedLoop, least: int) -> Modu
 def _placed(
     machine: MachineParameters, steps: Sequence[ScheduledOp], least: int
 ) -> tuple[int, list[int]]:
-    """The first interval from ``least`` for which every operation finds a place, and when each is
-    issued, counted up to 0."""
+    """Find the first interval from ``least`` at which every operation has a place.
+
+    Returns:
+        The interval, and the issue cycle of each operation, counted up to 0.
+    """
     for interval in count(least):
         times = _place(machine, steps, interval)
         if times is not None:
@@ -169,10 +172,10 @@ def _place(
         issued = wanted = due[number] - step.latency
         for unit, times_taken in step.slots:
             for _ in range(times_taken):
-                taken = free.take(unit, wanted)
-                if taken is None:
+                cycle = free.take(unit, wanted)
+                if cycle is None:
                     return None
-                issued = min(issued, taken)
+                issued = min(issued, cycle)
         times[number] = issued
         for source in step.sources:
             if source >= 0:
@@ -181,7 +184,7 @@ def _place(
 
 
 class _Units:
-    """Which units are taken in which cycle of the interval."""
+    """Reservation table: which units are in use in which cycle of the interval."""
 
     def __init__(self, machine: MachineParameters, interval: int) -> None:
         self._interval = interval
@@ -189,7 +192,7 @@ class _Units:
         self._taken = {unit: [0] * interval for unit in ("VMAC", "VMAC1", "VIEU", MEMORY)}
 
     def take(self, unit: str, latest: int) -> int | None:
-        """Takes the unit in the last free cycle up to ``latest``, and gives that."""
+        """Reserve the unit in the last free cycle up to ``latest``; return that cycle."""
         rows = self._taken[unit]
         pipes = self._taken["VMAC"]
         most = {"VMAC": self._pipes, MEMORY: self._ports}.get(unit, 1)
@@ -198,14 +201,13 @@ class _Units:
             if rows[row] < most and (unit != "VMAC1" or pipes[row] < self._pipes):
                 rows[row] += 1
                 if unit == "VMAC1":
-                    pipes[row] += 1  # the first of them
+                    pipes[row] += 1  # VMAC1 is the first of the pipes
                 return cycle
         return None
 
 
 def _registers(loop: PipelinedLoop, interval: int, times: Sequence[int]) -> tuple[int, list[int]]:
-    """How many registers are occupied in the fullest cycle, and for how many cycles each value
-    occupies its own."""
+    """Return the registers in use in the fullest cycle, and the live range of each value."""
     ends = [0] * len(loop.steps)
     for step, issued in zip(loop.steps, times, strict=True):
         for source in step.sources:
@@ -238,8 +240,7 @@ def _to_spill(
     lives: Sequence[int],
     excess: int,
 ) -> set[int]:
-    """Values whose absence frees ``excess`` registers, or all there are, those first that need the
-    fewest loads and stores."""
+    """Choose values to spill until ``excess`` registers are free, cheapest first."""
     readers: dict[int, list[ScheduledOp]] = {}
     for step in loop.steps:
         for source in set(step.sources):
@@ -270,7 +271,7 @@ def _to_spill(
 
 
 def _without(machine: MachineParameters, loop: PipelinedLoop, chosen: set[int]) -> PipelinedLoop:
-    """The turn with the chosen values loaded where they are read."""
+    """Return the iteration with the chosen values loaded before each use."""
     steps: list[ScheduledOp] = []
     at: dict[int, int] = {}
     for number, step in enumerate(loop.steps):
@@ -298,7 +299,7 @@ def _without(machine: MachineParameters, loop: PipelinedLoop, chosen: set[int]) 
             steps.append(
                 ScheduledOp(((MEMORY, step.width),), machine.vector_store_latency, (at[number],), 0)
             )
-            at[number] = len(steps) - 1  # what loads it waits for the store
+            at[number] = len(steps) - 1  # reloads wait for the store
     kept = tuple(
         0 if -1 - index in chosen else width for index, width in enumerate(loop.invariants)
     )

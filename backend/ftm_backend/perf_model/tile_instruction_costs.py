@@ -1,10 +1,9 @@
-"""What one tile instruction costs on a machine: transfers, matrix products, and what else is a
-macro; ``cycles_map`` knows maps.
+"""Costs of tile instructions: transfers, matrix products and macros; maps are in ``map_costs``.
 
-Pure functions of extents and ``MachineParameters``; the timelines are in ``cycles_timeline``. All
-results are *modelled*. Macros cost what their expansions do (``target.macros``); matrix products
-and transposition are charged by the closed form of theirs (``target.cost_rules``), which planners
-can evaluate for many sizes at once, and a test compares the two.
+All are pure functions of extents and machine parameters, and all results are *modelled*. A macro
+costs what its expansion costs (``target.macros``). Matrix products and transposition are charged by
+closed forms of their expansions (``target.cost_rules``), which schedulers can evaluate for many
+sizes at once; a test compares the two.
 """
 
 from __future__ import annotations
@@ -26,10 +25,14 @@ from ftm_backend.target.presets import MachineParameters
 
 @dataclass(frozen=True, slots=True)
 class TransferWork:
-    """A DMA transfer: bytes that arrive, bytes that DDR moves for them, GSM bytes, cycles bound by
-    elements.
+    """Work of a DMA transfer.
 
-    launches: how many follow one another, each with its latency.
+    Attributes:
+        bytes: Bytes that arrive.
+        ddr_bytes: Bytes that DDR moves.
+        gsm_bytes: Bytes that GSM moves.
+        element_cycles: Cycles that the engine needs to step through elements.
+        launches: Number of consecutive transfers, each with its own latency.
     """
 
     bytes: int
@@ -41,7 +44,7 @@ class TransferWork:
 
 @dataclass(frozen=True, slots=True)
 class TileWork:
-    """Work of the core: cycles, floating-point operations, and the cycles these take at peak."""
+    """Work of the core: cycles, floating-point operations, and their cycles at peak."""
 
     cycles: float
     flops: int
@@ -49,6 +52,7 @@ class TileWork:
 
 
 ANYWHERE = inf
+"""Stride of a dimension that is addressed by data."""
 
 
 def transfer(
@@ -59,14 +63,18 @@ def transfer(
     gsm: bool = False,
     near: bool = False,
 ) -> TransferWork:
-    """The cost of moving ``extent, stride`` dimensions of ``element``-byte elements between a
-    buffer and a tile.
+    """Return the work of a transfer between a buffer and a tile.
 
-    gsm: the tile lies in GSM.  near: so does the buffer, which else lies in DDR.
+    A contiguous run is rounded up to the DMA granule. Dimensions of stride 0 are read once. With an
+    innermost stride other than 1, elements move one by one.
 
-    A contiguous run is rounded up to the DMA granule; dimensions of stride 0 are read once; an
-    innermost stride other than 1 makes the elements move one by one. A dimension that an index goes
-    through has stride ``ANYWHERE``.
+    Args:
+        machine: The machine.
+        element: Bytes of an element.
+        rows: (extent, stride) of row dimensions; the stride may be `ANYWHERE`.
+        columns: Likewise for column dimensions.
+        gsm: Whether the tile is in GSM.
+        near: Whether the buffer is in GSM instead of DDR.
     """
     dims = [d for d in (*rows, *columns) if d[0] != 1]
     count = 1
@@ -101,10 +109,9 @@ def window_copy(
     columns: Sequence[tuple[int, float]],
     gsm: bool,
 ) -> TransferWork:
-    """The cost of ``DCW``: contiguous runs at the rate of GSM, as `transfer` counts them, and
-    single elements one by one.
+    """Return the work of ``DCW``: runs at the rate of GSM as in `transfer`, elements one by one.
 
-    gsm: one of the tiles lies there, so that other cores' transfers share that rate.
+    ``gsm`` tells whether one of the tiles is in GSM, so that cores share that rate.
     """
     moved = transfer(machine, element, rows, columns)
     cycles = max(moved.element_cycles, moved.ddr_bytes / machine.gsm_bytes_per_cycle)
@@ -114,8 +121,7 @@ def window_copy(
 def _distinct_bytes(
     machine: MachineParameters, dims: Sequence[tuple[int, float]], element: int
 ) -> int:
-    """Bytes of DDR that a transposing transfer touches when neighbouring elements share a
-    granule."""
+    """Return the DDR bytes of a strided transfer whose neighboring elements share granules."""
     total, shared = element, False
     for extent, stride in sorted((d for d in dims if d[1]), key=lambda d: abs(d[1])):
         if abs(stride) == 1:
@@ -128,10 +134,10 @@ def _distinct_bytes(
 
 
 def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, tb: bool) -> TileWork:
-    """``MM`` of M x N x K, accumulating in ``dtype``.
+    """Return the work of ``MM`` (M x N x K, accumulating in ``dtype``).
 
-    A transposed A costs nothing, as its elements are broadcast one by one; a transposed B is read
-    along K.
+    A transposed A is free, as its elements are broadcast one by one. A transposed B (``tb``) is
+    read along K.
     """
     if m == 0 or n == 0 or k == 0:
         return TileWork(0.0, 0, 0.0)
@@ -142,7 +148,7 @@ def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, tb: 
 def windows(
     machine: MachineParameters, dtype: str, rows: Sequence[int], n: int, columns: Sequence[int]
 ) -> TileWork:
-    """``MMW``: ``rows`` and ``columns`` are the extents of A's dimensions."""
+    """Return the work of ``MMW``; ``rows`` and ``columns`` are the extents of A's dimensions."""
     m, k = prod(rows), prod(columns)
     if m == 0 or n == 0 or k == 0:
         return TileWork(0.0, 0, 0.0)
@@ -154,7 +160,7 @@ def windows(
 def scan(
     machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str, down: bool
 ) -> float:
-    """Cycles of ``SCAN`` over rows x columns of ``dtype``, in f64 or i64."""
+    """Return the cycles of ``SCAN`` on rows x columns of ``dtype``; it computes in f64 or i64."""
     carried = "f64" if BY_TOKEN[dtype].kind == "float" else "i64"
     x = np.zeros((rows, columns), _array(dtype))
     carry = np.zeros(columns if down else rows, _array(carried))
@@ -163,7 +169,7 @@ def scan(
 
 @lru_cache(maxsize=4096)
 def sort(machine: MachineParameters, rows: int, columns: int, kept: int) -> float:
-    """Cycles of ``SORT`` of rows of int64 of which ``kept`` elements are."""
+    """Return the cycles of ``SORT`` of rows of int64, keeping ``kept`` elements of each."""
     return _counted(
         machine,
         "SORT",
@@ -175,7 +181,7 @@ def sort(machine: MachineParameters, rows: int, columns: int, kept: int) -> floa
 
 @lru_cache(maxsize=4096)
 def merge(machine: MachineParameters, rows: int, a: int, b: int) -> float:
-    """Cycles of ``MERGE`` of ``a`` and ``b`` columns."""
+    """Return the cycles of ``MERGE`` of rows of ``a`` and of ``b`` elements."""
     parts = (np.zeros((rows, count), np.int64) for count in (a, b, a + b))
     return _counted(machine, "MERGE", "i64", *parts)
 
@@ -184,7 +190,7 @@ def merge(machine: MachineParameters, rows: int, a: int, b: int) -> float:
 def combination(
     machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str
 ) -> float:
-    """Cycles of the core for ``DSC`` with arithmetic."""
+    """Return the cycles of the core for ``DSC`` with arithmetic."""
     x = np.zeros((rows, columns), _array(dtype))
     return _counted(
         machine, "DSC", dtype, operation, x, x.ravel().copy(), np.zeros((rows, columns), np.int64)
@@ -192,12 +198,12 @@ def combination(
 
 
 def _array(dtype: str) -> np.dtype[Any]:
-    """For arrays of a type's size and kind, whose values nothing depends on."""
+    """Return a numpy type of the right size and kind; no result depends on values."""
     return np.dtype(np.float16) if dtype == "bf16" else BY_TOKEN[dtype].array
 
 
 def _counted(machine: MachineParameters, name: str, dtype: str, *operands: object) -> float:
-    """The cycles of an expansion, of which each loop is gone through once."""
+    """Execute an expansion dry and return its cycles."""
     macro = BY_NAME[name].macro
     assert macro is not None
     unit = VectorUnit(machine, dtype, op_costs.cost, dry=True)

@@ -1,8 +1,8 @@
-"""Two timelines for each core, one for the core and one for its DMA engine, from a walk's events.
+"""Computes two timelines per core, of the core and of its DMA engine, from the events of a walk.
 
-A transfer starts when the instruction is issued and the engine is free; a wait moves the core to
-the end of the slot's transfers. Overlap is what the program's waits leave, not an assumption.
-Repeated events are run until the relations of the two timelines repeat, and then multiplied.
+A transfer starts when the instruction is issued and the engine is free. A wait advances the core to
+the end of the slot's transfers. So overlap results from the program's waits; it is not assumed.
+Repeated events are executed until the state of the two timelines repeats, and then multiplied.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from ftm_backend.target.presets import MachineParameters
 
 @dataclass(slots=True)
 class TimelineTotals:
-    """What accumulates along a timeline: cycles of each kind, bytes and operations."""
+    """Sums along a timeline: cycles of each kind, bytes and operations."""
 
     cycles: float = 0.0
     compute: float = 0.0
     dma: float = 0.0
     scalar: float = 0.0
-    """The part of ``compute`` that goes to scalar work and to issuing tile instructions."""
+    """Share of ``compute`` for scalar work and for issuing tile instructions."""
     gsm_bound: float = 0.0
-    """The part of ``dma`` in which GSM is the slowest link."""
+    """Share of ``dma`` in which GSM is the bottleneck."""
     ddr_bytes: int = 0
     gsm_bytes: int = 0
     flops: int = 0
@@ -44,7 +44,7 @@ class TimelineTotals:
     calls: int = 0
 
     def add(self, other: TimelineTotals, times: float = 1) -> None:
-        """Adds ``times`` of ``other``."""
+        """Add ``other``, ``times`` times."""
         self.cycles += other.cycles * times
         self.compute += other.compute * times
         self.dma += other.dma * times
@@ -57,20 +57,19 @@ class TimelineTotals:
         self.calls += round(other.calls * times)
 
     def minus(self, other: TimelineTotals) -> TimelineTotals:
-        """The difference."""
+        """Return the difference."""
         result = TimelineTotals()
         result.add(self)
         result.add(other, -1)
         return result
 
     def copy(self) -> TimelineTotals:
-        """A copy."""
+        """Return a copy."""
         return self.minus(TimelineTotals())
 
 
 class TimelineSpan(NamedTuple):
-    """Something that takes time: on the core or on its DMA engine; times in cycles from the start
-    of the program."""
+    """An activity on the core or its DMA engine; times are cycles since the program's start."""
 
     lane: str
     what: str
@@ -80,7 +79,7 @@ class TimelineSpan(NamedTuple):
 
 
 class TimelineRecorder:
-    """Keeps the spans of one core, the first ``most`` of them."""
+    """Records the first ``most`` spans of one core."""
 
     def __init__(self, most: int) -> None:
         self.spans: list[TimelineSpan] = []
@@ -88,7 +87,7 @@ class TimelineRecorder:
         self._last: dict[str, int] = {}
 
     def note(self, lane: str, what: str, start: float, end: float) -> None:
-        """Adds a span, or makes the lane's last one longer; times are those of the phase."""
+        """Record a span, or extend the lane's last one; times are relative to the phase."""
         if end <= start or len(self.spans) >= self.most:
             return
         start, end = start + self.origin, end + self.origin
@@ -102,7 +101,7 @@ class TimelineRecorder:
 
 @dataclass(slots=True)
 class Timeline:
-    """One core between two barriers; ``ddr`` and ``gsm`` are its shares, in bytes per cycle."""
+    """Timelines of one core between two barriers; ``ddr`` and ``gsm`` are bytes per cycle."""
 
     machine: MachineParameters
     ddr: float
@@ -115,7 +114,7 @@ class Timeline:
     recorder: TimelineRecorder | None = None
 
     def run(self, events: Iterable[Event], stack: list[int]) -> None:
-        """Runs a phase; ``stack`` holds the functions being executed, and is kept across phases."""
+        """Execute a phase; ``stack`` has the active functions, and persists across phases."""
         start = self.totals.copy()
         for event in events:
             if type(event) is EnterEvent:
@@ -195,7 +194,7 @@ class Timeline:
             for inner in event.events:
                 self._step(inner)
             done += 1
-            state = self._relation()
+            state = self._relative_state()
             if state == before:
                 left = event.count - done
                 shift = (self.clock - clock) * left
@@ -211,8 +210,8 @@ class Timeline:
                 return
             before = state
 
-    def _relation(self) -> tuple[object, ...]:
-        """Everything in the future that depends on the past, relative to the clock."""
+    def _relative_state(self) -> tuple[object, ...]:
+        """Return everything from the past that affects the future, relative to the clock."""
         ends = tuple(
             sorted(
                 (slot, round(end - self.clock, 3))
@@ -224,7 +223,7 @@ class Timeline:
 
 
 def traffic(events: Iterable[Event]) -> tuple[int, int]:
-    """DDR and GSM bytes of a phase."""
+    """Return the DDR and GSM bytes of a phase."""
     ddr = gsm = 0
     for event in events:
         if type(event) is DmaEvent:
@@ -243,10 +242,10 @@ def touched(
     found: dict[tuple[int, int, bool], int],
     times: int = 1,
 ) -> None:
-    """Adds to ``found`` the bytes that each function moves from and to each buffer: (function,
-    buffer, whether to it).
+    """Add the bytes that each function moves per buffer to ``found``.
 
-    ``stack`` holds the functions being executed, and is left as the events leave it.
+    Keys are (function, buffer, whether it is written). ``stack`` has the active functions, and is
+    updated.
     """
     for event in events:
         if type(event) is DmaEvent:
