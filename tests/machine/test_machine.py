@@ -274,7 +274,7 @@ def test_instruction_sets_agree(kernels):
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        env={**os.environ, "FTM_MACHINE_KERNELS": kernels},
+        env={**os.environ, "MACHINE_KERNELS": kernels},
     )
     assert run.returncode == 0, run.stderr
     assert kernels != "portable" or "portable" in run.stdout

@@ -1,4 +1,4 @@
-"""The machine: presets, cycle model, and the emulator behind ``Machine`` (loaded on first use)."""
+"""The machine: an emulator of the assembly behind `Machine`, which is loaded on first use."""
 
 from typing import TYPE_CHECKING, Any
 

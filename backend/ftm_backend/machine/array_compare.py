@@ -1,4 +1,4 @@
-"""Arrays of the machine's types: random ones, a summary line, and the difference of two."""
+"""Arrays of the machine's types: random values, a summary line, and comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ftm_backend.target.element_types import BY_TOKEN
 
 
 def numbers(array: np.ndarray, dtype: str) -> np.ndarray:
-    """The values of an array as numbers numpy can compute with: bf16 bits become float32."""
+    """Return values that numpy can compute with: bf16 bits become float32."""
     if dtype != "bf16":
         return array
     return (array.astype(np.uint32) << 16).view(np.float32)
@@ -22,7 +22,7 @@ def _widest(array: np.ndarray) -> type[np.inexact[Any]]:
 
 
 def random_array(generator: Any, buffer: BufferDirective) -> np.ndarray:
-    """Floats from a normal distribution, integers from 0 to 7, booleans; shaped as ``buffer``."""
+    """Return normally distributed floats, integers from 0 to 7, or booleans, for ``buffer``."""
     wanted = BY_TOKEN[buffer.dtype].array
     if buffer.dtype == "bf16":
         bits = (
@@ -37,7 +37,7 @@ def random_array(generator: Any, buffer: BufferDirective) -> np.ndarray:
 
 
 def summary(array: np.ndarray, dtype: str) -> str:
-    """The first values, and the mean of a longer array."""
+    """Return the first values as text, and the mean of a longer array."""
     values = numbers(array, dtype).reshape(-1)
     if values.size == 0:
         return "empty"
@@ -52,8 +52,18 @@ def summary(array: np.ndarray, dtype: str) -> str:
 def difference(
     found: np.ndarray, expected: np.ndarray, dtype: str, rtol: float, atol: float
 ) -> str | None:
-    """None when equal within tolerance (integers: exactly; NaN equals NaN), else where they differ
-    most."""
+    """Compare two arrays.
+
+    Args:
+        found: Array that was computed.
+        expected: Array that it should equal; NaN equals NaN.
+        dtype: Token of the element type. Integers must be equal.
+        rtol: Relative tolerance.
+        atol: Absolute tolerance.
+
+    Returns:
+        None if they are equal within tolerance, else a description of the difference.
+    """
     a, b = numbers(found, dtype), numbers(expected, dtype)
     if np.issubdtype(a.dtype, np.inexact):
         close = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
@@ -69,4 +79,7 @@ def difference(
         )
     worst = np.unravel_index(int(np.argmax(distance)), a.shape) if a.ndim else ()
     where = list(map(int, worst))
-    return f"DIFFERS in {int(np.sum(~close))} of {a.size} elements, most at {where}: {a[worst]!s}, expected {b[worst]!s}"
+    return (
+        f"DIFFERS in {int(np.sum(~close))} of {a.size} elements, most at {where}: {a[worst]!s}, "
+        f"expected {b[worst]!s}"
+    )

@@ -1,12 +1,12 @@
 """Builds the emulator's shared library next to this file: ``python -m ftm_backend.machine.build``.
 
-With ``--sanitize`` another one in ``build/address``, for tests: it stops the process at the first
-access outside of an object, and at undefined behaviour. ``--sanitize=thread``: in ``build/thread``,
-one that reports data races.
+``--sanitize`` builds a library for tests in ``build/address``, which aborts at the first access out
+of bounds or undefined behavior. ``--sanitize=thread`` builds one in ``build/thread`` that reports
+data races.
 
-``sources.txt`` lists one source per line with its extra compiler flags. A line that starts with
-``[x86]`` is for x86-64 only. An object is compiled again when its flags, its source or any header
-of the machine have changed; the library is linked when an object was.
+``sources.txt`` lists one source per line with its extra compiler flags; a line that starts with
+``[x86]`` is for x86-64 only. An object is recompiled if its flags, its source or any header of the
+machine changed; the library is linked again if an object changed.
 """
 
 import argparse
@@ -22,22 +22,20 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 LIBRARY = HERE / "libftm_machine.so"
 FLAGS = (
-    "-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-strict-aliasing"
-    " -Wall -Wextra -Wno-psabi -pthread"
+    "-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math "
+    "-ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Wno-psabi -pthread"
 ).split()
-# -ffast-math stays off: NaN, infinities and signed zeros are part of the instructions' meaning.
+# No -ffast-math: NaN, infinities and signed zeros are part of the instructions' semantics.
 SANITIZERS = {
-    # Alignment: elements may lie anywhere in memory of the caller. Floats out of an integer's
-    # range: see VCVT.
+    # alignment: the caller's memory may have any alignment. float-cast-overflow: VCVT defines it.
     "address": (
-        "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-        " -fno-sanitize=alignment,float-cast-overflow"
+        "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined "
+        "-fno-sanitize-recover=undefined -fno-sanitize=alignment,float-cast-overflow"
     ).split(),
-    # Fences order more than what they are told of; where one stands, an atomic beside it is what
-    # counts.
+    # -Wno-tsan: TSan does not model fences. Next to each fence an atomic provides the ordering.
     "thread": "-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan".split(),
 }
-"""Flags of compiler and linker for each kind of sanitized library."""
+"""Compiler and linker flags of each kind of sanitized library."""
 
 __all__ = ["LIBRARY", "SANITIZERS", "build", "build_sanitized", "commands", "sanitized"]
 
@@ -49,11 +47,20 @@ def build(
     force: bool = False,
     more: Sequence[str] = (),
 ) -> Path:
-    """Compiles what has changed and returns the library's path.
+    """Compile what has changed and link the library.
 
-    Objects are kept in ``objects`` (default: ``build/`` beside this file). ``more``: flags of
-    compiler and linker. Raises ``RuntimeError`` with the compiler's message when a source does not
-    compile or no compiler is found.
+    Args:
+        output: The library.
+        objects: Directory of the objects; by default ``build/`` next to this file.
+        jobs: Parallel compilations.
+        force: Compile everything.
+        more: Additional flags for compiler and linker.
+
+    Returns:
+        ``output``.
+
+    Raises:
+        RuntimeError: A source does not compile, or there is no compiler; has its message.
     """
     objects = objects or HERE / "build"
     objects.mkdir(parents=True, exist_ok=True)
@@ -88,7 +95,7 @@ def build(
 
 
 def commands(more: Sequence[str] = ()) -> list[tuple[Path, list[str]]]:
-    """Each source and how it is compiled, but for the output."""
+    """Return each source and its compile command without the output."""
     includes = [f"-I{HERE}", f"-I{HERE / 'include'}", f"-I{HERE / 'src'}"]
     return [
         (source, [_compiler(), *FLAGS, *more, *flags, *includes, "-c", str(source)])
@@ -97,14 +104,16 @@ def commands(more: Sequence[str] = ()) -> list[tuple[Path, list[str]]]:
 
 
 def sanitized(kind: str) -> Path:
-    """Where the library under a kind of `SANITIZERS` is, once `build_sanitized` has made it."""
+    """Return the path of the library that `build_sanitized` builds for a kind of `SANITIZERS`."""
     return HERE / "build" / kind / LIBRARY.name
 
 
 def build_sanitized(kind: str) -> Path:
-    """The library under sanitizers; a process that loads it needs the sanitizer's own library
-    first, see ``LD_PRELOAD`` in
-    ``tests/fuzz/sanitized.py``."""
+    """Build the library with sanitizers.
+
+    A process that loads it must preload the sanitizer's own library, see ``LD_PRELOAD`` in
+    ``tests/fuzz/sanitized.py``.
+    """
     library = sanitized(kind)
     library.parent.mkdir(parents=True, exist_ok=True)
     return build(library, library.parent, more=SANITIZERS[kind])
@@ -127,7 +136,7 @@ def _compiler() -> str:
 
 
 def _write(command: list[str], target: Path) -> None:
-    """Runs ``command -o target`` so that ``target`` appears whole or not at all."""
+    """Run ``command -o target`` so that ``target`` appears complete or not at all."""
     handle, name = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
     os.close(handle)
     try:
@@ -152,7 +161,7 @@ def _digest(files: list[Path], *texts: str) -> str:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,7 +1,7 @@
-"""The machine from Python: loads ``libftm_machine.so`` and runs program images on numpy arrays.
+"""Loads ``libftm_machine.so`` and runs program images on numpy arrays.
 
-Any library with the interface of ``include/ftm_machine.h`` can stand in for the emulator. Arrays of
-type bf16 are ``uint16`` arrays that hold the bits.
+Any library that implements ``include/ftm_machine.h`` can replace the emulator. Arrays of bf16 are
+``uint16`` arrays of the bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ftm_backend.target.element_types import BY_NUMBER, BY_TOKEN
 ABI_VERSION = 3
 
 _MESSAGE_BYTES = 4096
-_TICK = 50  # milliseconds after which a waiting thread sees to Python's signals
+_TICK = 50  # milliseconds between checks for Python signals while a thread waits
 _INTERRUPTED = 3
 
 __all__ = [
@@ -35,17 +35,23 @@ __all__ = [
 
 
 class MachineError(RuntimeError):
-    """The machine refused a program, or a program did something that it must not."""
+    """The machine rejected a program, or a program faulted."""
 
 
 class Interrupted(MachineError):
-    """`MachineJob.interrupt` stopped the program; what it would have written over is as before."""
+    """`MachineJob.interrupt` stopped the program; its inputs are unchanged."""
 
 
 @dataclass(frozen=True)
 class TensorArgument:
-    """One argument or result of a program; ``alias``: the input whose storage an output may share,
-    or -1."""
+    """One argument or result of a program.
+
+    Attributes:
+        name: Its name.
+        token: Dtype token.
+        shape: Extents.
+        alias: For an output the index of the input whose storage it may share, or -1.
+    """
 
     name: str
     token: str
@@ -153,13 +159,19 @@ def _library(path: Path) -> Any:
 
 
 class Machine:
-    """An open machine. ``cores=0``: as many as this process may use. ``checked``: find faults,
-    slowly.
+    """An open machine.
 
-    ``library``: a machine of your own; default is the emulator, which is built when it is missing.
-    The byte limits of the scratchpads are 0 for none; a program that needs more is refused by
-    ``load``. ``instructions``: a run in which one core executes more of them is a fault; 0 for any
-    number.
+    Args:
+        cores: Number of cores; 0: as many as this process may use.
+        checked: Detect more faults, slowly.
+        library: A machine library; by default the emulator, which is built if it is missing.
+        am_bytes: Size of AM per core; 0: unlimited. `load` rejects a program that needs more.
+        sm_bytes: Likewise for SM.
+        gsm_bytes: Likewise for GSM, shared by all cores.
+        instructions: Instructions of one core after which a run faults; 0: unlimited.
+
+    Raises:
+        MachineError: The machine cannot be opened.
     """
 
     def __init__(
@@ -187,7 +199,7 @@ class Machine:
 
     @property
     def cores(self) -> int:
-        """How many cores run a program."""
+        """Number of cores that execute a program."""
         return int(self._library.ftm_cores(self._handle))
 
     @property
@@ -196,12 +208,11 @@ class Machine:
         return str(self._library.ftm_description().decode())
 
     def load(self, image: bytes) -> LoadedProgram:
-        """Prepares a program image. Raises ``MachineError`` when it is damaged or asks for too
-        much."""
+        """Load an image; raise MachineError if it is damaged or needs too large scratchpads."""
         return LoadedProgram(self, image)
 
     def stats(self) -> MachineStats:
-        """Totals since the machine was opened."""
+        """Return totals since the machine was opened."""
         raw = _Stats(ctypes.sizeof(_Stats))
         self._library.ftm_stats(self._handle, ctypes.byref(raw))
         return MachineStats(
@@ -209,7 +220,7 @@ class Machine:
         )
 
     def close(self) -> None:
-        """Finishes what was submitted and ends the machine's threads."""
+        """Finish submitted jobs and end the machine's threads."""
         handle, self._handle = self._handle, None
         if handle:
             self._library.ftm_close(handle)
@@ -225,7 +236,7 @@ class Machine:
 
 
 class LoadedProgram:
-    """A loaded program: its signature, and ways to run it."""
+    """A loaded program: its signature, and methods to run it."""
 
     def __init__(self, machine: Machine, image: bytes) -> None:
         self._handle = None
@@ -263,12 +274,18 @@ class LoadedProgram:
         *,
         donate: Sequence[int] = (),
     ) -> list[np.ndarray]:
-        """Runs the program and returns its outputs.
+        """Run the program and return its outputs.
 
-        inputs: dense arrays of the declared shapes and dtypes. ``donate`` lists outputs that are
-        written into the storage of the input that they alias. Raises ``MachineError`` with the line
-        of assembly when the program faults, ``ValueError`` for arguments that do not fit. An
-        exception of a signal handler, such as ``KeyboardInterrupt``, stops the program first.
+        Args:
+            inputs: Dense arrays of the declared shapes and dtypes.
+            scalars: Values of the runtime scalars.
+            donate: Indices of outputs to write into the storage of the input that they alias.
+
+        Raises:
+            MachineError: The program faulted; the message has the line of assembly.
+            ValueError: An argument does not match the signature.
+
+        An exception of a signal handler, such as ``KeyboardInterrupt``, stops the program first.
         """
         return self.submit(inputs, scalars, donate=donate).wait()
 
@@ -279,7 +296,7 @@ class LoadedProgram:
         *,
         donate: Sequence[int] = (),
     ) -> MachineJob:
-        """As ``run``, without waiting.  Jobs run in the order of submission."""
+        """Start a run without waiting for it; see `run`. Jobs run in the order of submission."""
         arrays = [
             self._checked(array, tensor) for array, tensor in zip(inputs, self.inputs, strict=True)
         ]
@@ -304,7 +321,8 @@ class LoadedProgram:
             or not array.flags.c_contiguous
         ):
             raise ValueError(
-                f"{tensor.name} must be a dense {tensor.token} array of shape {tensor.shape}, found {array.dtype} of shape {array.shape}"
+                f"{tensor.name} must be a dense {tensor.token} array of shape {tensor.shape}, "
+                f"found {array.dtype} of shape {array.shape}"
             )
         return array
 
@@ -348,21 +366,20 @@ class MachineJob:
             raise MachineError(self._message.value.decode(errors="replace"))
 
     def done(self, seconds: float = 0.0) -> bool:
-        """Whether it has ended, or does within so many seconds."""
+        """Whether it has ended, or does so within ``seconds``."""
         return self._handle is None or bool(
             self._program._library.ftm_poll(self._handle, int(seconds * 1000))
         )
 
     def interrupt(self) -> None:
-        """Asks it to stop at the next kernel, loop or barrier; one that has written over an input
-        goes on."""
+        """Stop at the next call, backward branch or barrier, unless an input was overwritten."""
         if self._handle is not None:
             self._program._library.ftm_interrupt(self._handle)
 
     def wait(self) -> list[np.ndarray]:
-        """Waits for the end and returns the outputs; raises ``MachineError`` for a fault.
+        """Wait for the end and return the outputs; raise MachineError after a fault.
 
-        An exception of a signal handler interrupts the job, and is raised when it has ended.
+        An exception of a signal handler interrupts the job and is raised once the job has ended.
         """
         if self._handle is None:
             return self._outputs

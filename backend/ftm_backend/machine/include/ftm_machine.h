@@ -1,11 +1,11 @@
 /* The interface between a program that uses an FTM machine and the machine itself.
  *
- * A machine is a shared library that exports these functions.  The one in this repository emulates
- * the matrix assembly on the host; another machine replaces it by exporting the same names.
+ * A machine is a shared library that exports these functions. The one in this repository emulates
+ * the assembly on the host; another machine replaces it by exporting the same names.
  *
- * Plain C, no Python.  Every function may be called from any thread.  A function that can fail
- * takes `char *err, size_t err_size` and leaves a message there (NUL-terminated, cut to fit; err
- * may be NULL). Integers are little-endian two's complement, floats IEEE 754, as on the host.
+ * Plain C, no Python. Every function may be called from any thread. A function that can fail takes
+ * `char *err, size_t err_size` and writes a message there, NUL-terminated and truncated to fit; err
+ * may be NULL. Integers are little-endian two's complement, floats IEEE 754, as on the host.
  */
 #ifndef FTM_MACHINE_H
 #define FTM_MACHINE_H
@@ -23,8 +23,8 @@
 extern "C" {
 #endif
 
-/* Grows with every incompatible change of this file.  Compare with ftm_abi_version() after loading.
- */
+/* Increases with every incompatible change of this file. Compare with ftm_abi_version() after
+ * loading. */
 #define FTM_ABI_VERSION 3
 
 typedef struct ftm_machine ftm_machine; /* cores, scratchpads, a queue of jobs                    */
@@ -47,35 +47,36 @@ enum ftm_dtype {
 };
 /* end */
 
+/* Returns FTM_ABI_VERSION of the library. */
 FTM_API int ftm_abi_version(void);
 
-/* One line about the build: which vector instructions it dispatches to on this host. */
+/* Returns one line about the build: the vector instruction set that it uses on this host. */
 FTM_API const char* ftm_description(void);
 
 typedef struct {
   uint32_t struct_size; /* sizeof(ftm_config)                                                   */
   int32_t cores; /* 1..256; 0: as many as the process may use                            */
-  int32_t checked; /* 1: fault on uninitialised reads, slots in flight, ... (slow)         */
-  uint64_t am_bytes; /* scratchpad limits; a program that needs more is refused at ftm_load. */
-  uint64_t sm_bytes; /*   0: no limit of the machine's own                                   */
+  int32_t checked; /* 1: fault on uninitialized reads, slots in flight, ... (slow)         */
+  uint64_t am_bytes; /* scratchpad sizes; ftm_load rejects a program that needs more.        */
+  uint64_t sm_bytes; /*   0: unlimited                                                       */
   uint64_t gsm_bytes;
-  uint64_t instructions; /* that one core may execute in one run, after which the run is a fault; 0:
-                            no limit */
+  uint64_t instructions; /* executed by one core in one run after which it faults; 0: unlimited  */
 } ftm_config;
 
-/* NULL on failure.  The cores are threads that sleep while there is no job. */
+/* Opens a machine. Returns NULL on failure. Its cores are threads that sleep without jobs. */
 FTM_API ftm_machine* ftm_open(const ftm_config* config, char* err, size_t err_size);
 
 /* Finishes all submitted jobs, then frees the machine and its programs. */
 FTM_API void ftm_close(ftm_machine* machine);
 
+/* Returns the number of cores. */
 FTM_API int32_t ftm_cores(const ftm_machine* machine);
 
-/* Checks an image and prepares it to run; copies what it needs.  NULL on failure. */
+/* Checks and loads an image of `size` bytes, which is copied. Returns NULL on failure. */
 FTM_API ftm_program* ftm_load(
     ftm_machine* machine, const void* image, size_t size, char* err, size_t err_size);
 
-/* The program may have jobs in flight: it is freed when the last has finished. */
+/* Unloads a program. It is freed once its last job in flight has ended. */
 FTM_API void ftm_unload(ftm_machine* machine, ftm_program* program);
 
 typedef struct {
@@ -84,50 +85,55 @@ typedef struct {
   int32_t rank; /* 0..: number of extents                                               */
   const int64_t* shape; /* rank extents; dense, row-major                                       */
   uint64_t bytes;
-  int32_t alias; /* of an output: the input whose storage it may share, or -1            */
+  int32_t alias; /* outputs: the input whose storage it may share, or -1                 */
 } ftm_tensor_info;
 
 FTM_API int32_t ftm_input_count(const ftm_program* program);
 FTM_API int32_t ftm_scalar_count(const ftm_program* program);
 FTM_API int32_t ftm_output_count(const ftm_program* program);
-/* 0, or -1 when there is no such index.  A scalar has rank 0 and dtype FTM_F64 or FTM_I64. */
+/* Describe one argument or result. Return 0, or -1 if there is no such index. A scalar has rank 0
+ * and dtype FTM_F64 or FTM_I64. */
 FTM_API int ftm_input_info(const ftm_program* program, int32_t index, ftm_tensor_info* info);
 FTM_API int ftm_scalar_info(const ftm_program* program, int32_t index, ftm_tensor_info* info);
 FTM_API int ftm_output_info(const ftm_program* program, int32_t index, ftm_tensor_info* info);
+/* Returns the bytes of intermediate memory that a run needs. */
 FTM_API uint64_t ftm_arena_bytes(const ftm_program* program);
 
-/* Called once when a job has ended, on a thread of the machine, before ftm_wait returns: status as
- * of ftm_wait, message empty or the fault.  It must not block nor call ftm_wait, ftm_close. */
+/* Called once after a job has ended, on a thread of the machine, before ftm_wait returns.
+ * status: as returned by ftm_wait. message: empty, or the fault. It must not block, nor call
+ * ftm_wait or ftm_close. */
 typedef void (*ftm_done)(void* user, int status, const char* message);
 
-/* Queues one run and returns at once; jobs run one after another in the order of submission.
+/* Queues one run and returns at once. Jobs run one after another in the order of submission.
  *
- * inputs, outputs: one address for each tensor; the buffers must stay alive until the job has ended
- * and need no alignment beyond that of their elements.  An output may have the address of the input
- * that it aliases (see ftm_tensor_info) and of no other input or output.  scalars: 8 bytes each
- * (double or int64_t). arena: ftm_arena_bytes() bytes, 64-byte aligned, or NULL: then the machine
- * brings its own. The arrays themselves (inputs, outputs, scalars) are copied.  done may be NULL.
- * NULL on failure (a closed machine, a missing address). */
+ * inputs, outputs: one address per tensor. The buffers must stay alive until the job has ended, and
+ *   need only the alignment of their elements. An output may have the address of the input that it
+ *   aliases (see ftm_tensor_info), but of no other input or output.
+ * scalars: 8 bytes each, double or int64_t.
+ * arena: ftm_arena_bytes() bytes, 64-byte aligned; NULL: the machine allocates it.
+ * done, user: callback and its argument; done may be NULL.
+ *
+ * The arrays of addresses and scalars are copied. Returns NULL on failure (a closed machine, a
+ * missing address). */
 FTM_API ftm_job* ftm_submit(
     ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs,
     const void* scalars, void* arena, ftm_done done, void* user, char* err, size_t err_size);
 
-/* Waits for the job's end and frees the handle: call exactly once, or ftm_release instead.
- * 0: it ran.  1 or 2: fault of the program; err has the message with the line of assembly.  2: it
- * had not yet written any output that has an input's address, so all inputs are whole.  3:
- * ftm_interrupt stopped it, and all inputs are whole; err has the message. */
+/* Waits until the job has ended, and frees the handle: call exactly once, or ftm_release instead.
+ *
+ * Returns 0: success. 1: fault of the program; err has the message with the line of assembly. 2:
+ * the same, before any donated input was overwritten. 3: ftm_interrupt stopped it, before any
+ * donated input was overwritten; err has the message. */
 FTM_API int ftm_wait(ftm_job* job, char* err, size_t err_size);
 
-/* Waits for at most so many milliseconds; 1 when the job has ended, else 0.  The handle stays
- * valid. */
+/* Waits at most `milliseconds`. Returns 1 if the job has ended, else 0. The handle stays valid. */
 FTM_API int ftm_poll(const ftm_job* job, uint32_t milliseconds);
 
-/* Asks a job to stop where it next begins a kernel, repeats a loop or meets a barrier, and returns
- * at once; the handle stays valid.  A job that has written over an input goes on to its end, since
- * stopping would lose that input; so does one that has no such place left. */
-FTM_API void ftm_interrupt(ftm_job* job);
+/* Requests that a job stop at its next call, backward branch or barrier, and returns at once. The
+ * handle stays valid. A job that has overwritten a donated input runs to its end, since stopping
+ * would lose that input. */
 
-/* Gives the handle up without waiting; the job runs all the same. */
+/* Frees the handle without waiting; the job still runs. */
 FTM_API void ftm_release(ftm_job* job);
 
 typedef struct {
@@ -142,7 +148,7 @@ typedef struct {
   uint64_t nanoseconds; /* from the first core's start to the last core's end, summed over jobs */
 } ftm_stats_data;
 
-/* Totals since the machine was opened. */
+/* Writes the totals since the machine was opened to `stats`. */
 FTM_API void ftm_stats(const ftm_machine* machine, ftm_stats_data* stats);
 
 #ifdef __cplusplus

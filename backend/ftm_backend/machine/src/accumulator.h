@@ -1,4 +1,4 @@
-// The state of a reduction in a map: how it starts, and how it ends as an element of a tile.
+// State of a map's reduction: its start value, and its conversion to an element of a tile.
 #pragma once
 
 #include <cstring>
@@ -40,7 +40,7 @@ void put_element(void* at, T x) {
   std::memcpy(at, &x, sizeof x);
 }
 
-// What a tile's element contributes to a reduction that goes on from it.
+// The start state of a reduction that accumulates onto the element at `at`.
 inline Accumulator resume(Type type, const void* at) {
   Accumulator acc;
   switch (type) {
@@ -57,6 +57,7 @@ inline Accumulator resume(Type type, const void* at) {
   return acc;
 }
 
+// Converts a final state to an element at `at`.
 inline void finish(const Accumulator& acc, Type type, void* at) {
   switch (type) {
     case Type::F64: return put_element(at, acc.f);

@@ -5,7 +5,7 @@
 namespace ftm {
 namespace {
 
-constexpr uint32_t kInitial = 1 << 8; // tag of data that was there before the program started
+constexpr uint32_t kInitial = 1 << 8; // tag of data from before the program started
 
 constexpr uint8_t kOutput = 1, kArena = 3, kInGsm = 4; // isa::BufferKind
 
@@ -19,7 +19,7 @@ Shadow::Shadow(const Program& program, uint8_t* const* buffers)
     const BufferDecl& b = program.buffers[i];
     Home home{-1, 0};
     if (b.kind == kOutput) {
-      bool shared = false; // with an input, whose data is there already
+      bool shared = false; // whether an input, which is initialized, has the same memory
       for (int32_t k = 0; k < program.inputs; ++k)
         if (buffers[k] == buffers[i] && b.bytes > 0) {
           shared = true;
@@ -45,7 +45,7 @@ Checker::Checker(Core& core, Shadow& shadow) : core_(core), shadow_(shadow) {
     owner_[space].assign(size_t(core.program->space_bytes[space]), 0);
 }
 
-// No transfer in flight forbids reading (or writing) the slot.
+// Faults if a transfer in flight conflicts with reading (or writing) the slot.
 void Checker::idle(int32_t tile, int32_t number, bool writes) const {
   for (const Flight& f : flights_)
     if ((writes || f.into) && core_.touch(tile, number, f.tile, f.number))
@@ -80,7 +80,7 @@ void Checker::read_tile(int32_t tile, int32_t number, int64_t rows, int64_t colu
   for (int64_t i = 0; i < rows; ++i) read_row(tile, number, i, 0, columns);
 }
 
-// Elements first .. end - 1 of one row.
+// Reads elements first .. end - 1 of one row.
 void Checker::read_row(int32_t tile, int32_t number, int64_t row, int64_t first, int64_t end) {
   const TileDecl& t = core_.tile(tile);
   const int64_t bytes = type_bytes(t.type),
@@ -102,7 +102,7 @@ void Checker::read_row(int32_t tile, int32_t number, int64_t row, int64_t first,
   }
 }
 
-// Of what notes itself so in `owner_` and `Shadow::gsm_owner`.
+// Describes a tag of `owner_` or `Shadow::gsm_owner`.
 std::string Checker::owner_name(uint32_t owner) const {
   const Program& p = *core_.program;
   const int32_t number = int32_t(owner) - 1;
@@ -120,7 +120,7 @@ void Checker::write_tile(int32_t tile, int32_t number, int64_t rows, int64_t col
     const int64_t row = start(tile, number) + i * t.columns * bytes, end = row + columns * bytes;
     if (t.space != 3) std::fill(&owner_[t.space][row], &owner_[t.space][end], uint32_t(number) + 1);
     for (int64_t b = row; b < end && t.space == 3; ++b) {
-      // Of two cores that write at the same time, one finds the other's tag.
+      // If two cores write concurrently, one of them finds the other's tag.
       const uint32_t before = __atomic_exchange_n(&shadow_.gsm()[b], tag(), __ATOMIC_RELAXED);
       if (foreign(before))
         throw Fault(
@@ -166,7 +166,7 @@ void Checker::write_element(int32_t buffer, int64_t at) {
   const int64_t bytes = type_bytes(b.type);
   uint32_t* tags = &shadow_.regions[home.region][home.offset + at * bytes];
   for (int64_t k = 0; k < bytes; ++k) {
-    // Of two cores that write at the same time, one finds the other's tag at the first byte.
+    // If two cores write concurrently, one of them finds the other's tag at the first byte.
     const uint32_t before =
         k == 0 ? __atomic_exchange_n(tags, tag(), __ATOMIC_RELAXED) : read_shared(tags[k]);
     if (foreign(before))
@@ -179,7 +179,7 @@ void Checker::write_element(int32_t buffer, int64_t at) {
   }
 }
 
-// f(offset in the buffer) for each element of nested loops.
+// Calls f(offset in the buffer) for each element of nested loops.
 template <class F>
 void Checker::each(const CopyDim* dims, int count, int64_t at, bool to, F f) {
   if (count <= 0) return f(at);

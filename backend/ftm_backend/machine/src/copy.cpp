@@ -1,5 +1,5 @@
-// Copies between two n-dimensional strided places, with a loop for each shape that programs use:
-// long runs, short runs, repeated elements, transposes, and the rest.
+// Copies between two n-dimensional strided layouts, with a loop for each shape that programs use:
+// long runs, short runs, repeated elements, transposes, and others.
 #include "copy.h"
 
 #include <cstring>
@@ -31,7 +31,7 @@ void repeat(T* to, const T* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = x;
 }
 
-// Runs of a fixed, small number of bytes: a few moves instead of a call.
+// Copies runs of a small fixed number of bytes by a few moves instead of a call.
 template <int Bytes>
 void short_runs(
     uint8_t* to, const uint8_t* from, int64_t count, int64_t to_step, int64_t from_step) {
@@ -42,7 +42,7 @@ void short_runs(
   }
 }
 
-// Any number of bytes from 16 to 128: whole pieces, then one that ends with the run.
+// Copies 16 to 128 bytes: whole vectors, then one that ends with the run.
 void middle_runs(
     uint8_t* to, const uint8_t* from, int64_t bytes, int64_t count, int64_t to_step,
     int64_t from_step) {
@@ -105,8 +105,7 @@ int simplify(CopyDim* dims, int count) {
     if (d.extent == 0) return -1;
     if (d.extent == 1) continue;
     CopyDim* outer = kept ? &dims[kept - 1] : nullptr;
-    // Modulo 2^64: strides that are as large as that lead outside of the buffer, which is found
-    // elsewhere.
+    // Modulo 2^64: strides of that size lead out of the buffer, which is detected elsewhere.
     const auto spans = [&](int64_t step) { return int64_t(uint64_t(step) * uint64_t(d.extent)); };
     if (outer && outer->to == spans(d.to) && outer->from == spans(d.from)) {
       *outer = {outer->extent * d.extent, d.to, d.from};
@@ -125,7 +124,7 @@ void copy_elements(
   }
   const CopyDim& last = dims[count - 1];
   const bool run = last.to == 1 && last.from == 1;
-  // Inner loops taken by one call: a run and the loop around it, or a transpose, or one strided
+  // Inner loops that one call executes: a run and the loop around it, a transpose, or a strided
   // loop.
   int across = -1;
   if (!run && !ordered)
@@ -135,7 +134,7 @@ void copy_elements(
   const bool pair = run && count >= 2;
   const int skip = across >= 0 ? across
                    : pair      ? count - 2
-                               : count - 1; // the call covers this loop and the last
+                               : count - 1; // the call executes this loop and the last one
 
   CopyDim loops[32];
   int depth = 0;

@@ -1,4 +1,4 @@
-// One core's state while it runs a program, and the instructions that are more than a few lines.
+// State of one core while it runs a program, and declarations of the larger instructions.
 #pragma once
 
 #include <atomic>
@@ -16,20 +16,20 @@ class Checker;
 class Team;
 struct MapScratch;
 
-// What a program did wrong; the message has no place yet, the interpreter adds the line.
+// A fault of the program. The interpreter adds the line to the message.
 struct Fault : std::runtime_error { using std::runtime_error::runtime_error; };
 
-// The run was stopped from outside.
+// The run was stopped by ftm_interrupt.
 struct Interrupted : Fault {
   Interrupted() : Fault("was interrupted") {}
 };
 
-// How far a run has gone.  It leaves `whole` once, whoever is first: the program, by writing over
-// an input, or the user, by an interrupt.
+// Progress of a run. It leaves `whole` exactly once: because the program overwrites a donated
+// input, or because the user interrupts it.
 enum class Phase : uint8_t { whole, overwritten, stopping };
 
-// What the machine notes where a program that lacks a BARRIER lets cores write at the same time:
-// each read finds something that was written.
+// Relaxed atomic accesses to state that cores of an incorrect program, which lacks a BARRIER, may
+// write concurrently: each read returns a value that was written.
 template <class T>
 T read_shared(const T& at) {
   return __atomic_load_n(&at, __ATOMIC_RELAXED);
@@ -39,6 +39,7 @@ void write_shared(T& at, T value) {
   __atomic_store_n(&at, value, __ATOMIC_RELAXED);
 }
 
+// A 32-bit extent with relaxed atomic accesses.
 class Extent {
  public:
   Extent(int32_t n = 0) : n_(n) {}
@@ -54,21 +55,21 @@ class Extent {
   int32_t n_;
 };
 
-// One slot of a tile's ring: where it lies, and its current extents, which never exceed the tile's.
+// One slot of a tile's ring: its memory, and its current extents, which never exceed the tile's.
 struct Slot {
   uint8_t* base;
   Extent rows, columns;
 };
 
-// What an instruction of one tile to another works on.
+// Operands of an instruction from one tile to another.
 struct Pair {
   const TileDecl &s, &d; // X and Y as declared
   int32_t from_number, to_number; // of their slots
-  Slot from; // as X is before anything is written
+  Slot from; // a copy: X before anything is written
   Slot& to;
 };
 
-// Memory that a buffer's name stands for: of a parameter, from the address that it is bound to.
+// The memory of a buffer; for a parameter from the bound address on.
 struct View {
   uint8_t* base;
   int64_t elements;
@@ -79,14 +80,14 @@ struct View {
 
 struct Counters { uint64_t instructions = 0, dma_bytes = 0, mm_flops = 0, map_elements = 0; };
 
-// Memory that starts at a multiple of 64 bytes and may be read kSlack bytes past its end.
+// Memory that is 64-byte aligned and may be read up to kSlack bytes past its end.
 class Memory {
  public:
   Memory() = default;
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  // Grows to at least `bytes`; the contents are lost when it does.  Throws std::bad_alloc.
+  // Grows to at least `bytes`, losing the contents. Throws std::bad_alloc.
   uint8_t* ensure(int64_t bytes);
   uint8_t* data() const { return data_; }
   int64_t size() const { return size_; }
@@ -96,7 +97,7 @@ class Memory {
   int64_t size_ = 0;
 };
 
-// As the scalar unit adds: modulo 2^64.
+// Addition modulo 2^64, as in the scalar unit.
 inline int64_t wrapping_add(int64_t a, int64_t b) {
   return int64_t(uint64_t(a) + uint64_t(b));
 }
@@ -110,22 +111,22 @@ struct Core {
   int64_t* r = nullptr; // the register file, see Source
   View* views = nullptr; // of each buffer of the program
   std::atomic<Phase>* phase = nullptr;
-  uint64_t most_instructions = 0; // UINT64_MAX: any number
+  uint64_t most_instructions = 0; // UINT64_MAX: unlimited
   Slot* slots = nullptr; // this core's
   Slot* shared_slots = nullptr; // those of GSM tiles
   uint8_t* strips = nullptr; // Program::strip_bytes
-  Memory work; // of matrix products and sorts
-  Memory sums; // of reductions
+  Memory work; // scratch of matrix products and sorts
+  Memory sums; // scratch of reductions
   std::unique_ptr<MapScratch> map_scratch;
   Checker* checker = nullptr; // in checked mode
   Team* team = nullptr;
   Counters counters;
-  uint32_t step = 0; // the instruction being run, for messages
+  uint32_t step = 0; // the current instruction, for messages
 
   int64_t value(const Source& s) const { return wrapping_add(r[s.reg], s.immediate); }
   const TileDecl& tile(int32_t index) const { return program->tiles[index]; }
 
-  // Number of a slot among all slots of the program.
+  // Returns the number of a slot among all slots of the program.
   int32_t slot_number(int32_t tile_index, int64_t slot) const {
     const TileDecl& t = program->tiles[tile_index];
     if (t.depth == 1) return t.first_slot;
@@ -139,14 +140,14 @@ struct Core {
     return slot(ref.tile, slot_number(ref.tile, value(ref.slot)));
   }
   int32_t number(const TileRef& ref) const { return slot_number(ref.tile, value(ref.slot)); }
-  // Of an instruction X to Y.
+  // Returns the operands of an instruction X to Y.
   Pair pair(const Matrix& operands) const {
     const TileRef &x = operands.a, &y = operands.b;
     const int32_t from = number(x), to = number(y);
     return {tile(x.tile), tile(y.tile), from, to, slot(x.tile, from), slot(y.tile, to)};
   }
 
-  // Where a slot lies in its scratchpad, in bytes.
+  // Returns the offset of a slot in its scratchpad, in bytes.
   int64_t start(int32_t tile_index, int32_t number) const {
     const TileDecl& t = tile(tile_index);
     return t.offset + (number - t.first_slot) * t.slot_bytes;
@@ -158,15 +159,15 @@ struct Core {
     return ta.space == tb.space && sa < sb + tb.slot_bytes && sb < sa + ta.slot_bytes;
   }
   std::string name(int32_t tile, int32_t number) const;
-  // "b3, which has 16 elements"; of a parameter also what it is bound to.
+  // Returns "b3, which has 16 elements"; for a parameter also the bound buffer.
   std::string buffer_name(int32_t buffer) const;
   void bind(const Call& call);
-  // Throws Fault where `what`, a slot that is written, shares bytes with another operand.
+  // Throws Fault if `what`, a slot that is written, shares bytes with another operand.
   void refuse_overlap(
       const char* what, int32_t written_tile, int32_t written, int32_t tile, int32_t number) const;
 };
 
-// Runs the program from main to its end.  Throws Fault.
+// Runs the program from main to its end. Throws Fault.
 void run_core(Core& core);
 
 void run_load(Core& core, const Dma& dma);
@@ -183,11 +184,10 @@ void run_scan(Core& core, const Matrix& operands, uint16_t flags);
 void run_sort(Core& core, const Matrix& operands);
 void run_merge(Core& core, const Matrix& operands);
 void run_map(Core& core, const MapPlan& plan, int64_t rows, int64_t columns);
-// Elements `index` of the operation's buffer, in strip form.
+// Gathers elements `index` of the operation's buffer into a strip.
 void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* index, int64_t n);
 
-// Waits for all cores.  Throws Fault when another core has failed, or has ended and will never
-// come.
+// Waits for all cores. Throws Fault if another core has failed, or has ended without a barrier.
 void wait_for_team(Core& core);
 
 std::string extents(int64_t rows, int64_t columns);

@@ -1,4 +1,4 @@
-// Chooses the inner loops for this host, once.
+// Selects the inner loops for this host, once.
 #include <cstdlib>
 #include <cstring>
 
@@ -22,7 +22,7 @@ namespace {
 
 const KernelTable& choose() {
 #if defined(__x86_64__)
-  const char* wish = std::getenv("FTM_MACHINE_KERNELS");
+  const char* wish = std::getenv("MACHINE_KERNELS");
   const bool any = !wish || !*wish;
   __builtin_cpu_init();
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

@@ -1,5 +1,5 @@
-// DMA instructions.  A transfer is carried out when it is issued: a program that waits as it must
-// cannot tell. Every transfer is checked against its buffer and its tile, in fast mode too.
+// DMA instructions. A transfer is executed when it is issued, which a program with correct waits
+// cannot observe. Every transfer is checked against its buffer and its tile, in fast mode too.
 #include <algorithm>
 #include <cstring>
 
@@ -13,13 +13,13 @@ namespace {
 
 using Wide = __int128;
 
-// A transfer's loops, and what they span on either side.
+// The loops of a transfer, and their spans on both sides.
 struct Shape {
-  CopyDim dims[kMostDims]; // to: in the tile; from: in the buffer
+  CopyDim dims[kMostDims]; // `to` is in the tile, `from` in the buffer
   int count = 0;
   int64_t rows = 1, columns = 1;
   Wide least = 0, most = 0; // element offsets reached in the buffer, relative to the start
-  bool overlapping = false; // two elements of the tile may meet in one of the buffer
+  bool overlapping = false; // whether two elements of the tile may be one of the buffer
 };
 
 int64_t extent_of(const Core& core, const Source& s, int64_t most) {
@@ -29,8 +29,7 @@ int64_t extent_of(const Core& core, const Source& s, int64_t most) {
   return n;
 }
 
-// The loops over dims[first..end) which are one side of the bar; `unit`: distance of neighbours in
-// the tile.
+// The loops over dims[first..end), one side of the bar. unit: distance of neighbors in the tile.
 int64_t add_side(
     const Core& core, const Dma& dma, int first, int end, int64_t unit, int64_t most,
     Shape& shape) {
@@ -77,8 +76,8 @@ void check_inside(const Core& core, const Dma& dma, Wide offset, const Shape& sh
     outside(core, dma, offset + shape.least, offset + shape.most);
 }
 
-// As copy_elements from element `at` of a buffer with a border; dims: from counts elements as if
-// that were in memory.
+// copy_elements from element `at` of a padded buffer. dims: `from` counts elements as if the
+// padding were in memory.
 void copy_bordered(
     uint8_t* to, const uint8_t* from, const CopyDim* dims, int count, int64_t bytes,
     const Border& border, int64_t at) {
@@ -94,7 +93,7 @@ void copy_bordered(
   const int64_t first = border.before[last], end = first + border.inside[last];
   for (int64_t i = 0; i < d.extent;) {
     const int64_t e = at + i * d.from, x = e % border.whole[last];
-    int64_t n = 1; // neighbours that are all of the border, or all of the buffer
+    int64_t n = 1; // neighbors that are all padding, or all in the buffer
     if (d.from == 1 && d.to == 1)
       n = std::min(d.extent - i, (x < first ? first : x < end ? end : border.whole[last]) - x);
     const int64_t found = border.place(e);
@@ -120,7 +119,7 @@ void combine(Op op, Type type, uint8_t* to, const uint8_t* from, int64_t n) {
   }
 }
 
-// As copy_elements, but combining; in the order of the loops.  dims: to is the buffer.
+// copy_elements that combines, in the order of the loops. dims: `to` is in the buffer.
 void combine_elements(
     Op op, Type type, uint8_t* to, const uint8_t* from, const CopyDim* dims, int count) {
   const int64_t bytes = type_bytes(type);
@@ -152,8 +151,8 @@ void reverse(CopyDim* dims, int count) {
   for (int k = 0; k < count; ++k) std::swap(dims[k].to, dims[k].from);
 }
 
-// Index i of a tile, read once: it may lie where another core writes, and what is used must be what
-// was checked.
+// Reads index i of a tile once: another core may write it, and the value that was checked must be
+// the value that is used.
 int64_t index_at(const Slot& slot, const TileDecl& tile, int64_t i) {
   const int64_t at = i / slot.columns * tile.columns + i % slot.columns;
   int64_t x;
@@ -179,7 +178,7 @@ void note_write(const Core& core, const Dma& dma) {
     throw Interrupted();
 }
 
-// Where row i of a row transfer starts in the buffer.
+// Returns where row i of a row transfer starts in the buffer.
 int64_t row_offset(const Core& core, const Dma& dma, int64_t i, int64_t index, const Shape& shape) {
   const Wide at = Wide(index) * core.value(dma.row_stride) + core.value(dma.offset);
   const int64_t elements = core.views[dma.buffer].elements;
@@ -313,7 +312,7 @@ void run_window_copy(Core& core, const Windows& operands) {
   CopyDim dims[kMostDims];
   const int all = int(operands.dims.size());
   int64_t rows = 1, columns = 1;
-  Wide last = 0, start = 0; // elements of the slot: the farthest one, and where all indices are 0
+  Wide last = 0, start = 0; // elements of the slot: the last one, and the one at index 0
   for (int k = all - 1; k >= 0; --k) {
     const bool row = k < operands.row_dims;
     int64_t& side = row ? rows : columns;

@@ -1,4 +1,4 @@
-// FOLD: sums what windows hold at the places that they see.
+// FOLD (col2im): adds windows to the elements of the feature map that they cover.
 #include <cstring>
 #include <vector>
 
@@ -11,8 +11,8 @@ namespace {
 
 using Wide = __int128;
 
-// One dimension of the image: its element that tap k of window o sees is places[k * windows + o],
-// or -1.
+// One dimension of the feature map: tap k of window o covers element places[k * windows + o], or
+// none if that is -1.
 struct Side {
   int64_t taps, windows, size;
   std::vector<int64_t> places;
@@ -27,7 +27,7 @@ int64_t positive(Core& core, const Source& value, int64_t most, const char* what
   return n;
 }
 
-// Of windows of one tap each, flat over all dimensions: the elements that they see, or -1.
+// For one tap of each window, flat over all dimensions: the elements that it covers, or -1.
 void see(const std::vector<Side>& sides, int64_t tap, std::vector<int64_t>& seen) {
   seen.assign(1, 0);
   std::vector<int64_t> wider;

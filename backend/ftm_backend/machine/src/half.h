@@ -1,4 +1,4 @@
-// Single conversions between float32 and the 16-bit floats, rounding to nearest even.
+// Conversions between float32 and the 16-bit floats, rounding to nearest even.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ static inline float bf16_to_float(uint16_t h) {
 
 static inline uint16_t float_to_bf16(float x) {
   uint32_t b = float_bits(x);
-  if ((b & 0x7fffffff) > 0x7f800000) return uint16_t((b >> 16) | 0x40); // a NaN stays one
+  if ((b & 0x7fffffff) > 0x7f800000) return uint16_t((b >> 16) | 0x40); // NaN stays NaN
   return uint16_t((b + 0x7fff + ((b >> 16) & 1)) >> 16);
 }
 
@@ -43,7 +43,7 @@ static inline uint16_t float_to_f16(float x) {
   if (b > 0x7f800000) return uint16_t(sign | 0x7e00 | (b >> 13 & 0x1ff));
   if (b >= 0x477ff000) return uint16_t(sign | 0x7c00); // 65520 and more round to infinity
   if (b < 0x38800000) {
-    // Below the least normal half: adding 0.5 leaves the subnormal's bits at the bottom, rounded.
+    // Below the least normal half: adding 0.5 leaves the rounded subnormal in the low bits.
     uint32_t r = float_bits(bits_float(b) + 0.5f) - 0x3f000000;
     return uint16_t(sign | r);
   }

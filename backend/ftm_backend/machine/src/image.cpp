@@ -1,5 +1,5 @@
-// Reads a program image (isa_gen.h) into a Program.  Trusts nothing: every index is checked here,
-// so that the cores need not.
+// Reads a program image (isa_gen.h) into a Program. Every index is checked here, so that the cores
+// need not check.
 #include <sstream>
 
 #include "image_declarations.h"
@@ -20,7 +20,7 @@ class Loader : Declarations {
   }
 
  private:
-  // Hundreds of programs are kept.
+  // Hundreds of programs stay loaded, so save memory.
   void shrink() {
     Program& p = *program_;
     p.calls.shrink_to_fit();
@@ -159,7 +159,7 @@ class Loader : Declarations {
     return c;
   }
 
-  // A scalar of type f64: its bits, as they are.
+  // A scalar of type f64 is passed as its bits.
   Source real(const isa::Value& v) const {
     require(
         v.immediate == 0 && v.reg < 0 && v.scalar >= 0 && uint64_t(v.scalar) < scalars_.count &&
@@ -197,7 +197,7 @@ class Loader : Declarations {
     return d;
   }
 
-  // Sizes are bounded, so that products of them and of extents are no overflow.
+  // Sizes are bounded, so their products with extents do not overflow.
   Border border(const isa::Instruction& in) const {
     Border found;
     const uint64_t first = uint64_t(in.first_dim) + in.row_dims + in.column_dims;

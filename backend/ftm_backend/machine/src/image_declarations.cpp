@@ -65,7 +65,7 @@ void Declarations::read_signature() {
                            : b.kind == isa::FTM_BUFFER_ARENA ? p.arena_bytes
                            : b.kind == isa::FTM_BUFFER_GSM   ? kMostBytes
                            : b.kind == isa::FTM_BUFFER_PARAMETER
-                               ? type_bytes(d.type) // the offset says whether it is written
+                               ? type_bytes(d.type) // the offset is a flag: whether it is written
                                : -1;
       require(
           d.offset >= 0 && d.offset <= room && d.bytes <= room - d.offset &&

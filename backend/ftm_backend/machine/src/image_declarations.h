@@ -1,5 +1,5 @@
-// What a program image declares: texts, buffers, tiles, functions and maps, each index checked. The
-// instructions come after (image.cpp).
+// Reads the declarations of an image: texts, buffers, tiles, functions and maps. Every index is
+// checked. image.cpp reads the instructions.
 #pragma once
 #include <memory>
 
@@ -8,7 +8,7 @@
 
 namespace ftm {
 
-constexpr int64_t kMostBytes = int64_t(1) << 46; // as layout.py states
+constexpr int64_t kMostBytes = int64_t(1) << 46; // MOST_BYTES of image_layout.py
 
 class Declarations : Sections {
  protected:
@@ -23,7 +23,7 @@ class Declarations : Sections {
   using Sections::maps_;
   using Sections::scalars_;
 
-  // Operands of instructions.
+  // Decode operands of instructions.
   Source source(const isa::Value& v) const;
   TileRef tile(int32_t index, const isa::Value& slot) const;
 

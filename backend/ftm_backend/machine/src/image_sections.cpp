@@ -24,7 +24,7 @@ std::string Sections::string(uint32_t at) const {
 }
 
 Sections::Sections(const void* data, size_t size) : bytes_(size / 8 + 1), size_(size) {
-  // A copy, because sections are read in place and must be aligned.
+  // Copied, because sections are read in place and must be aligned.
   std::memcpy(bytes_.data(), data, size);
   if (size_ < sizeof(isa::Header) || std::memcmp(base(), &isa::kMagic, 8) != 0)
     throw Error("not a program image: it does not start with FTMIMAGE");

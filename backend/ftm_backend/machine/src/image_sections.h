@@ -1,5 +1,5 @@
-// A program image (isa_gen.h) as the records of its sections; what they say of each other is not
-// yet checked.
+// The sections of a program image (isa_gen.h) as records. References between records are not
+// checked yet.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace ftm {
 
 [[noreturn]] void refuse(const char* what);
 
-// Refuses an image as damaged, unless `condition`; `what` says which part of it.
+// Rejects an image as damaged unless `condition` holds; `what` names the part.
 inline void require(bool condition, const char* what) {
   if (!condition) refuse(what);
 }
 
-// A section: records of one kind, in the image.
+// A section: records of one type, in the image.
 template <class T>
 struct Records {
   const T* data = nullptr;
@@ -29,7 +29,7 @@ struct Records {
 
 class Sections {
  protected:
-  // Throws Error for what is no whole image of this version.
+  // Throws Error unless `data` is a complete image of this version.
   Sections(const void* data, size_t size);
 
   std::string string(uint32_t at) const;

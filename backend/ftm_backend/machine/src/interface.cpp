@@ -24,7 +24,7 @@ void tell(char* err, size_t size, const char* message) {
   if (err && size > 0) std::snprintf(err, size, "%s", message);
 }
 
-// f(), or `failed` with its message in err.
+// Returns f(), or `failed` with the exception's message in err.
 template <class R, class F>
 R guarded(char* err, size_t size, R failed, F f) {
   try {

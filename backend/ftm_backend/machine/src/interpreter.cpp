@@ -1,5 +1,4 @@
-// The core's loop: fetches decoded instructions, runs scalar ones in place and calls out for the
-// others.
+// A core's interpreter loop: executes scalar instructions in place, and calls functions for others.
 #include "checker.h"
 #include "core.h"
 #include "isa_gen.h"
@@ -54,8 +53,8 @@ int64_t load_integer(Core& core, int32_t index, int64_t at) {
   return integer_at(core.views[index].base + at * type_bytes(b.type), b.type);
 }
 
-// Called where a run may end early: at calls, barriers and branches backward, without which none is
-// endless.
+// Called where a run may end early: at calls, barriers and backward branches. Every endless program
+// executes one of these.
 void may_stop(Core& core, uint32_t at, uint64_t executed) {
   core.step = at;
   if (core.phase->load(std::memory_order_relaxed) == Phase::stopping) throw Interrupted();
@@ -134,8 +133,7 @@ void run_core(Core& core) {
       case isa::FTM_OP_DCP: run_tile_copy(core, program.matrices[s.target]); break;
       case isa::FTM_OP_DCW: run_window_copy(core, program.windows[s.target]); break;
       case isa::FTM_OP_DWAIT:
-        // Transfers are complete when they have been issued; the checker alone keeps them in
-        // flight.
+        // Transfers complete when they are issued; only the checker keeps them in flight.
         if (core.checker) core.checker->wait(core.number(program.matrices[s.target].a));
         break;
       case isa::FTM_OP_DWAITALL:

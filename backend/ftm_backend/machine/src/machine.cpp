@@ -14,7 +14,7 @@ void wait_for_team(Core& core) {
     case Team::Met::all: break;
     case Team::Met::deserted:
       throw Fault("waits at a BARRIER that another core never reaches: that one has ended");
-    case Team::Met::given_up: throw Fault(""); // the core that failed has said why
+    case Team::Met::given_up: throw Fault(""); // the core that failed reports the reason
   }
   if (core.checker) core.checker->next_epoch();
 }
@@ -35,7 +35,7 @@ Machine::Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64
 
 Machine::~Machine() {
   if (!at_home()) {
-    // The threads are in the parent process; there is nothing here to end.
+    // The threads are in the parent process; there are none to join here.
     for (std::thread& t : threads_) t.detach();
     return;
   }
@@ -83,7 +83,7 @@ ftm_stats_data Machine::stats() const {
   return stats_;
 }
 
-// Core 0 takes the jobs from the queue and runs its part of each.
+// Core 0 takes jobs from the queue and runs its part of each.
 void Machine::take_jobs() {
   for (;;) {
     std::shared_ptr<Job> job;
@@ -193,7 +193,7 @@ void Machine::run_part(int32_t id) {
     seat(mine, id);
     if (checked_) checker = std::make_unique<Checker>(core, *shadow_);
     core.checker = checker.get();
-    // The slots of core 0 serve GSM tiles for all, so they must be there before anyone starts.
+    // Slots of GSM tiles are those of core 0, so they must exist before any core starts.
     if (team_.meet() != Team::Met::all) return;
     core.shared_slots = seats_[0]->core.slots;
     run_core(core);

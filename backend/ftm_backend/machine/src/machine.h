@@ -1,4 +1,4 @@
-// The machine: a thread for each core, and the queue of jobs that they run one after another.
+// The machine: one thread per core, and the queue of jobs that they run one after another.
 #pragma once
 
 #include <condition_variable>
@@ -15,21 +15,21 @@
 
 namespace ftm {
 
-// A program on this machine, with what each core keeps for it between runs.
+// A program on this machine, with per-core state that is kept between runs.
 struct Loaded {
   std::unique_ptr<Program> program;
   struct PerCore {
     std::vector<Slot> slots;
-    const uint8_t* bases[4] = {}; // that the slots were made for, by space
+    const uint8_t* bases[4] = {}; // scratchpads that the slots were made for, by space
   };
   std::vector<PerCore> cores;
 };
 
 struct Job {
   std::shared_ptr<Loaded> loaded;
-  std::vector<uint8_t*> buffers; // of every buffer of the program; regions of arena and GSM are
-                                 // filled in at the start
-  std::vector<uint8_t> donated; // for each buffer: an output that has the address of an input
+  std::vector<uint8_t*> buffers; // of every buffer of the program; start() sets regions of arena
+                                 // and GSM
+  std::vector<uint8_t> donated; // per buffer: whether an output has the address of an input
   std::atomic<Phase> phase{Phase::whole};
   std::vector<int64_t> scalars;
   uint8_t* arena = nullptr;
@@ -39,14 +39,14 @@ struct Job {
   std::mutex mutex;
   std::condition_variable changed;
   bool ended = false;
-  std::string fault; // empty: it ran
+  std::string fault; // empty: success
   bool interrupted = false;
 };
 
 class Machine {
  public:
-  // limits: bytes of each scratchpad; 0: none.  instructions: most that a core executes in one run;
-  // 0: any number.
+  // limits: bytes of each scratchpad by space; 0: unlimited. instructions: of one core in one run;
+  // 0: unlimited.
   Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64_t instructions);
   ~Machine();
 
@@ -55,7 +55,7 @@ class Machine {
   // Throws Error.
   void submit(std::shared_ptr<Job> job);
   ftm_stats_data stats() const;
-  // Whether this process is the one that opened the machine: threads do not survive a fork.
+  // Whether this process opened the machine; its threads do not survive a fork.
   bool at_home() const;
 
  private:
@@ -82,7 +82,7 @@ class Machine {
   Memory gsm_, arena_;
   Team team_; // barriers of the program
   Team gate_; // the end of a job
-  std::atomic<uint32_t> turn_{0}; // counts jobs; cores other than 0 wait for the next
+  std::atomic<uint32_t> turn_{0}; // counts jobs; cores other than 0 wait for the next one
   Job* current_ = nullptr;
   std::unique_ptr<struct Shadow> shadow_;
   std::mutex fault_mutex_;
@@ -90,7 +90,7 @@ class Machine {
   bool interrupted_ = false;
 
   mutable std::mutex mutex_;
-  std::atomic<uint32_t> posted_{0}; // counts what was put into the queue, and the closing
+  std::atomic<uint32_t> posted_{0}; // counts submissions and closing
   std::deque<std::shared_ptr<Job>> queue_;
   bool closing_ = false;
   ftm_stats_data stats_{};

@@ -1,5 +1,5 @@
-// Places the values of a map body: in the tiles themselves where that is safe, else in strip
-// registers that are shared by values whose lives do not overlap.
+// Chooses spots for the values of a map body: the tiles themselves where that is safe, else strip
+// registers, which values with disjoint live ranges share.
 #include <algorithm>
 
 #include "isa_gen.h"
@@ -9,7 +9,7 @@
 namespace ftm {
 namespace {
 
-// What a strip's registers and the tiles it streams may take of the nearest cache.
+// Share of the nearest cache for strip registers and the tiles that are streamed.
 constexpr int64_t kCacheBytes = 24 * 1024;
 constexpr int64_t kLongest = 1024, kShortest = 128;
 
@@ -31,7 +31,7 @@ class Allocator {
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       const bool full = plan_.outputs[i].scope == isa::FTM_SCOPE_FULL;
       const MapValue& v = code_.values[code_.results[i]];
-      // A cell fills a tile by itself, a half has to be converted first.
+      // A cell is one element and must be expanded, a half must be converted.
       out.stores[i].from =
           full && !is_half(v.type) ? v.spot : operand(code_.results[i], false, out);
     }
@@ -40,8 +40,8 @@ class Allocator {
   const std::vector<int64_t>& widths() const { return widths_; }
 
  private:
-  // A full result is written straight into its tile, unless the tile may hold an input that is
-  // still read.
+  // A full result is written directly to its tile, unless an input that is read later may overlap
+  // the tile.
   void choose_outputs(StripCode& out) {
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       out.stores.push_back({});
@@ -62,13 +62,12 @@ class Allocator {
   const TileDecl& tile(int32_t index) const { return program_.tiles[index]; }
 
   void choose_strips() {
-    std::vector<int> owner; // last operation that needs a register
+    std::vector<int> owner; // last operation that needs each register
     for (size_t at = 0; at < code_.ops.size(); ++at) {
       MapValue& v = code_.values[code_.ops[at].dst];
       if (v.spot.place != Place::Strip) continue;
       const int64_t width = type_bytes(strip_type(v.type));
-      // A register may be taken over by the operation that reads it last: all work element by
-      // element.
+      // The operation that reads a register last may write to it, since all are elementwise.
       size_t r = 0;
       while (r < owner.size() && (owner[r] > int(at) || widths_[r] != width)) ++r;
       if (r == owner.size()) {
@@ -92,12 +91,12 @@ class Allocator {
   const Program& program_;
   const MapPlan& plan_;
   ValueCode& code_;
-  std::vector<int64_t> widths_; // bytes of an element of each strip register
+  std::vector<int64_t> widths_; // bytes per element of each strip register
 };
 
 void lay_out(const MapPlan& plan, StripCode& code, const std::vector<int64_t>& widths) {
   const int64_t length = plan.strip;
-  // Not a multiple of 4096 apart, so that strips do not contend for the same lines.
+  // Not a multiple of 4096 apart, so that strips do not compete for the same cache sets.
   const auto room = [&](int64_t width) { return (length * width + 2 * kSlack + 63) / 64 * 64; };
   int64_t at = 0;
   for (int64_t width : widths) {

@@ -1,5 +1,4 @@
-// The cells of a map while it runs: operands of its body that are one number for a strip or for all
-// of it.
+// Cells of a map while it runs: operands that are one number for a strip or for the whole map.
 #pragma once
 
 #include <cstring>
@@ -25,7 +24,7 @@ class MapCells {
   const void* data(size_t index) const { return &values_[index]; }
   uint8_t* const* pointers() const { return pointers_.data(); }
 
-  // A cell of type I64 that does not change over the map.
+  // Returns a cell of type I64 that is constant over the map.
   int64_t constant(uint16_t index) const {
     const Cell& c = plan_.cells[index];
     return c.from == Cell::From::Scalar     ? core_.r[64 + c.index]
@@ -34,9 +33,9 @@ class MapCells {
                                             : int64_t(c.bits);
   }
 
-  // Before the first strip; those that change from row to row are `load`ed for each.
+  // Called before the first strip; cells that change per row are set by `load`.
   void fill() {
-    values_.assign(plan_.cells.size() + 8, 0); // the last ones are slack
+    values_.assign(plan_.cells.size() + 8, 0); // 8 elements of slack
     pointers_.resize(plan_.cells.size());
     for (size_t k = 0; k < plan_.cells.size(); ++k) {
       pointers_[k] = reinterpret_cast<uint8_t*>(&values_[k]);
@@ -53,6 +52,7 @@ class MapCells {
     }
   }
 
+  // Sets a cell to the element at `at`.
   void load(uint16_t index, const uint8_t* at) {
     const Cell& c = plan_.cells[index];
     if (is_half(c.round))

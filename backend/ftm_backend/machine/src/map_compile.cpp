@@ -1,4 +1,4 @@
-// From the operations of a map body in an image to operations on values, each written once.
+// Translates the operations of a map body in an image to operations on SSA values.
 #include "map_compile.h"
 
 #include <cstring>
@@ -110,8 +110,7 @@ class BodyCompiler {
     return v;
   }
 
-  // Whether storing another result may overwrite an input before result `self` has been taken from
-  // it.
+  // Whether storing another result may overwrite an input before result `self` has read it.
   bool lost(uint16_t input, uint32_t self) const {
     for (uint32_t k = 0; k < map_.outputs; ++k)
       if (k != self && plan_.outputs[k].scope == isa::FTM_SCOPE_FULL &&
@@ -122,7 +121,7 @@ class BodyCompiler {
 
   bool is_cell(int v) const { return v >= 0 && code_.values[v].spot.place == Place::Cell; }
 
-  // Appends an operation; the cells among its sources whose bit is not in `scalars` are expanded.
+  // Appends an operation. Cells among its sources whose bit is not in `scalars` are expanded.
   int emit(StripOp op, Type type, std::array<int, 3> src, uint8_t scalars) {
     const int at = int(code_.ops.size());
     const int dst = value(type, {Place::Strip, 0});
@@ -147,7 +146,7 @@ class BodyCompiler {
     uint8_t cells = 0;
     for (int k = 0; k < 3; ++k)
       if (is_cell(src[k])) cells |= uint8_t(1 << k);
-    // The variant that takes most of the cells as they are.
+    // Use the variant that reads most of the cells as single elements.
     uint8_t best = 0;
     for (uint8_t mask = 1; mask < 8; ++mask)
       if ((mask & ~cells) == 0 && variants[mask] &&
@@ -170,7 +169,7 @@ class BodyCompiler {
   int convert(int v, Type from, Type to) {
     if (from == to) return v;
     const Type s = strip_type(from), t = strip_type(to);
-    // Widening a half is free: it is a float32 already.
+    // Widening a half is free: it is held as float32.
     int r = s == t ? v : emit_convert(table_.convert[int(s)][int(t)], t, v);
     if (is_half(to)) r = emit_convert(table_.convert[int(Type::F32)][int(to)], to, r);
     if (r != v) {
@@ -180,7 +179,7 @@ class BodyCompiler {
     return retyped(v, to);
   }
 
-  // The same elements under another type.
+  // Returns the same elements under another type.
   int retyped(int v, Type type) {
     StripOp s{};
     s.kind = Kind::Strip;
@@ -199,7 +198,7 @@ class BodyCompiler {
     return from == to ? v : retyped(v, to);
   }
 
-  // The value that it computes.
+  // Returns the value that it computes.
   int compile_op(const isa::MapOp& in) {
     line_ = in.line;
     require(in.type < kTypes && in.from_ < kTypes, "a map operation's type");

@@ -1,4 +1,4 @@
-// Compiles the bodies of maps when a program is loaded.
+// Compiles map bodies when a program is loaded.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ struct ImageMaps {
   uint64_t immediate_count;
 };
 
-// program: its signature and tiles are complete.  Throws Error when the image is inconsistent.
+// program: with signature and tiles. Throws Error if the image is inconsistent.
 std::unique_ptr<MapPlan> compile_map(
     const Program& program, const ImageMaps& image, const isa::Map& map);
 

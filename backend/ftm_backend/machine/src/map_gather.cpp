@@ -36,7 +36,7 @@ void gather_block(
   }
 }
 
-// To memory of the caller, once and for all.
+// Gathers into memory of the caller.
 void take_places(uint64_t* places, const int64_t* index, int64_t n) {
   std::memcpy(places, index, size_t(n) * 8);
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -44,8 +44,8 @@ void take_places(uint64_t* places, const int64_t* index, int64_t n) {
 
 } // namespace
 
-// Each index is read once, into memory of this function: it may lie where another core writes, or
-// where the results go, and what is used must be what was checked.
+// Each index is read once, into local memory: another core may write it, the results may overlap
+// it, and the value that was checked must be the value that is used.
 void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* index, int64_t n) {
   const uint64_t first = uint64_t(core.value({op.address, op.address_register})),
                  size = uint64_t(core.views[op.buffer].elements);

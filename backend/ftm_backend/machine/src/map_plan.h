@@ -1,8 +1,8 @@
 // A map body, compiled to operations on strips.
 //
-// A strip is a run of elements that every operation of the body handles in one call.  There are two
-// ways to cut a tile: along a row (a `.col` input is then one element), or across whole rows (a
-// `.col` input is then expanded).  A body has one list of operations for each way.
+// A strip is a run of elements that each operation of the body handles in one call. A tile is cut
+// in one of two ways: along a row (a `.col` input is then one element), or across whole rows (a
+// `.col` input is then expanded). A body has one list of operations for each way.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Program;
 
 enum class Place : uint8_t { None, Strip, Input, Output, Cell, Splat };
 
-// Where an operation finds or leaves a value.  Cell: one element, the same for the whole strip.
+// Where an operation reads or writes a value. Cell: one element, the same for the whole strip.
 // Splat: a strip filled with a cell.
 struct Spot {
   Place place = Place::None;
@@ -37,11 +37,11 @@ struct StripOp {
   uint32_t line = 0;
 };
 
-// A value that does not change over a map, or over a row of it.
+// A value that is constant over a map, or over a row of it.
 struct Cell {
   enum class From : uint8_t { Bits, Scalar, Register, One, Column } from;
   Type type; // strip type of the value, after rounding to `round`
-  Type round; // the operation's own type
+  Type round; // the operation's type
   uint16_t index; // scalar, register or input
   uint64_t bits;
 };
@@ -52,7 +52,7 @@ struct MapInput {
   int32_t slot_register;
   uint8_t access; // isa::FTM_ACCESS_*
   Type type;
-  bool snapshot; // a row input whose tile is also written
+  bool snapshot; // whether to copy a row input whose tile is written
 };
 
 struct MapOutput {
@@ -66,9 +66,8 @@ struct MapOutput {
 };
 
 struct Store {
-  Spot from; // where the value is when the strip's operations are done
+  Spot from; // the value after the strip's operations
   bool written; // full outputs: the operations have written the tile (or its staging strip)
-                // themselves
 };
 
 struct StripCode {
@@ -89,8 +88,8 @@ struct MapPlan {
   StripCode along; // strips along a row
   StripCode across; // strips of whole rows
   int64_t strip = 0; // elements of a strip
-  bool flat = false; // no broadcast rows or columns, no reduction but to 1x1: rows do not matter
-  bool positions = false; // has VIDX
+  bool flat = false; // no broadcasts and no reductions but to 1x1, so rows do not matter
+  bool positions = false; // whether it has VIDX
   uint32_t line = 0;
 };
 

@@ -11,7 +11,7 @@
 namespace ftm {
 namespace {
 
-// Rows narrower than this are gathered into strips of several rows even where that takes copies.
+// Narrower rows are gathered into strips of several rows, even if that needs copies.
 constexpr int64_t kNarrow = 48;
 
 class MapRun {
@@ -101,7 +101,7 @@ class MapRun {
     }
   }
 
-  // --- how to cut ---
+  // --- choice of cut ---
 
   void choose() {
     dense_ = true;
@@ -121,7 +121,7 @@ class MapRun {
     code_ = across_ ? &plan_.across : &plan_.along;
   }
 
-  // Whether every VIDX steps from the end of a row to the next row as it does within a row.
+  // Whether every VIDX continues from the end of a row to the next row with the same step.
   bool positions_are_even() const {
     for (const StripOp& op : plan_.along.ops)
       if (op.kind == Kind::Index &&
@@ -163,7 +163,7 @@ class MapRun {
     if (snapshots) take_snapshots();
   }
 
-  // Copies row inputs that the map may overwrite before it has read them for the last time.
+  // Copies row inputs that the map may overwrite before their last read.
   void take_snapshots() {
     int64_t bytes = 0;
     for (size_t k = 0; k < inputs_.size(); ++k)
@@ -215,7 +215,7 @@ class MapRun {
     for (int64_t i = 0; i < n; ++i) table_.philox(out + i, index + i, seeds[i], offsets[i], 1);
   }
 
-  // Stores the full results that the operations have not written in place, at the output's pointer.
+  // Stores full results that the operations have not written in place.
   void store_results(int64_t n) {
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const Store& store = code_->stores[k];
@@ -357,7 +357,7 @@ class MapRun {
   Core& core_;
   const MapPlan& plan_;
   const KernelTable& table_;
-  int64_t rows_, columns_; // as cut: one long row when the tile is handled flat
+  int64_t rows_, columns_; // as cut: one long row if the tile is flat
   int64_t all_rows_ = 0, all_columns_ = 0;
   bool dense_ = false, across_ = false;
   const StripCode* code_ = nullptr;

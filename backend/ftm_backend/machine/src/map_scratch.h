@@ -1,4 +1,4 @@
-// What a core keeps for its maps between one and the next, so that small maps need not allocate.
+// Scratch memory of a core's maps, kept between maps so that small maps need not allocate.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,4 @@
-// The reductions of a map while it runs: their states, from the tiles' elements or identities to
-// the results.
+// Reductions of a map while it runs: their states, from start values to results.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +19,7 @@ class MapSums {
         rows_(core.map_scratch->row_sums),
         sums_(core.map_scratch->sums) {}
 
-  // The state of output k: of the row being run (scope R), of all (A), or the first of one for each
+  // State of output k: of the current row (scope R), of all elements (A), or the first of one per
   // column (C).
   Accumulator& row(size_t k) { return rows_[k]; }
   Accumulator* all(size_t k) { return sums_[k]; }
@@ -30,7 +29,7 @@ class MapSums {
     ftm::finish(acc, plan_.outputs[k].type, row_place(k, row));
   }
 
-  // Before the first strip of a map over so many columns.
+  // Called before the first strip of a map of `columns` columns.
   void start(int64_t columns) {
     columns_ = columns;
     int64_t count = 0;
@@ -45,8 +44,8 @@ class MapSums {
     }
   }
 
-  // One row's part of a column reduction.  Sums of floats go through a float32 row for kPartialRows
-  // rows, as they do in KernelTable::columns: adding to float64 costs several times as much.
+  // Adds one row to a column reduction. Float sums go through a float32 row for kPartialRows rows,
+  // like KernelTable::columns: adding to float64 costs several times as much.
   void add_to_columns(
       size_t k, int64_t row, int64_t rows, int64_t column, const uint8_t* from, int64_t n) {
     const MapOutput& out = plan_.outputs[k];
@@ -60,7 +59,7 @@ class MapSums {
     if (last) table_.columns[op][type](sums_[k] + column, partial + column, 1, n);
   }
 
-  // After the last strip.
+  // Called after the last strip.
   void finish() {
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const Type type = plan_.outputs[k].type;
@@ -96,7 +95,7 @@ class MapSums {
     return scope == isa::FTM_SCOPE_A ? 1 : scope == isa::FTM_SCOPE_C ? columns_ : 0;
   }
 
-  // Between a row of a tile and states: conversions of strips, but for the halves.
+  // Sets n states from a row of the tile: strip conversions, except for halves.
   void start_columns(size_t k, Accumulator* to, int64_t n) {
     const MapOutput& out = plan_.outputs[k];
     if (!out.accumulate) {

@@ -1,5 +1,5 @@
-// Matrix instructions: operands are brought into the form that the inner loops take (B by rows of
-// K, element types float32, float64, int32 and int64), then multiplied.
+// Matrix instructions: operands are converted to the layout of the inner loops (B by rows of K;
+// float32, float64, int32 or int64), then multiplied.
 #include "checker.h"
 #include "copy.h"
 #include "core.h"
@@ -12,15 +12,15 @@ int log2_of(int64_t bytes) {
   return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
 }
 
-// A tile's rows x columns elements in the product's own type; `stride` becomes the distance of its
-// rows.
+// Returns a tile's rows x columns elements in the product's type. stride: set to the distance of
+// its rows.
 struct Operand {
   const uint8_t* data;
   int64_t rows, columns, stride;
   Type type;
 };
 
-// Takes `bytes` more of the core's work memory, which holds all of one product's copies.
+// Takes `bytes` of the core's work memory, which holds all copies of one product.
 uint8_t* take(uint8_t*& free, int64_t bytes) {
   uint8_t* start = free;
   free += (bytes + kSlack + 63) / 64 * 64;
@@ -42,7 +42,7 @@ void widen(Operand& x, uint8_t*& free) {
 
 void transpose(Operand& x, uint8_t*& free) {
   const int64_t bytes = type_bytes(x.type);
-  // Not a power of two apart, so that rows do not contend for the same lines of the cache.
+  // Not a power of two apart, so that rows do not compete for the same cache sets.
   const int64_t stride = (x.rows * bytes + 63) / 64 * 64 / bytes + 64 / bytes;
   uint8_t* turned = take(free, stride * x.columns * bytes);
   kernels().transpose[log2_of(bytes)](turned, stride, x.data, x.stride, x.rows, x.columns);
@@ -64,7 +64,7 @@ struct Product {
   bool acc;
 };
 
-// Checks what a product needs, and gives C its extents.
+// Checks the operands of a product, and sets the extents of C.
 void begin(Core& core, const Matrix& operands, const Product& p) {
   const TileDecl& tc = core.tile(operands.c.tile);
   const Slot& sc = core.slot(operands.c.tile, p.c_number);
@@ -80,7 +80,7 @@ void begin(Core& core, const Matrix& operands, const Product& p) {
   core.refuse_overlap("C", operands.c.tile, p.c_number, operands.b.tile, p.b_number);
 }
 
-// Multiplies a, and b as it lies or turned; `free`: work memory.
+// Multiplies a by b, transposed if b is. free: work memory.
 void finish(
     Core& core, const Matrix& operands, const Product& p, Operand a, bool trans_a, Operand b,
     bool trans_b, uint8_t* free) {
@@ -105,7 +105,7 @@ void finish(
   }
 }
 
-// Room for a copied or widened A, and for B widened and transposed, the latter with padded rows.
+// Bytes for a copied or widened A, and for B widened and transposed, the latter with padded rows.
 int64_t room(int64_t a_elements, const Slot& b) {
   return 8 * (2 * a_elements + 2 * int64_t(b.rows) * b.columns + int64_t{32} * b.columns) + 4096;
 }
@@ -148,14 +148,14 @@ void run_windows(Core& core, const Windows& operands, uint16_t flags) {
   CopyDim dims[kMostDims];
   const int count = int(operands.dims.size());
   __int128 last = 0,
-           start = 0; // elements of the slot: the farthest one, and where all indices are 0
+           start = 0; // elements of the slot: the last one, and the one at index 0
   for (int d = count - 1; d >= 0; --d) {
     const bool row = d < operands.row_dims;
     int64_t& side = row ? p.m : p.k;
     const int64_t extent = core.value(operands.dims[d].extent),
                   stride = core.value(operands.dims[d].stride);
     if (extent < 0) throw Fault("extent " + std::to_string(extent) + " is negative");
-    dims[d] = {extent, side, stride}; // the destination's rows are set apart below, once K is known
+    dims[d] = {extent, side, stride}; // distances of destination rows are set once K is known
     if (extent > 1)
       (stride < 0 ? start : last) +=
           __int128(stride < 0 ? -__int128(stride) : stride) * (extent - 1);
@@ -191,7 +191,7 @@ void run_windows(Core& core, const Windows& operands, uint16_t flags) {
       {sb.base, sb.rows, sb.columns, tb.columns, tb.type}, false, free);
 }
 
-// d[j][2i + r] = s[i][r * columns + j], of two halves of so many columns.
+// d[j][2i + r] = s[i][r * columns + j]: interleaves two halves of `columns` columns.
 template <typename T>
 static void zip(
     uint8_t* to, int64_t ldd, const uint8_t* from, int64_t lds, int64_t rows, int64_t columns) {

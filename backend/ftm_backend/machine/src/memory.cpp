@@ -23,7 +23,7 @@ uint8_t* Memory::ensure(int64_t bytes) {
   std::free(data_);
   data_ = nullptr;
   size_ = 0;
-  // Large pages where there are any: scratchpads are used all over, all the time.
+  // Large pages if available: scratchpads are accessed everywhere, all the time.
   const int64_t alignment = bytes >= kHuge / 2 ? kHuge : 4096;
   const int64_t room = (bytes + kSlack + alignment - 1) / alignment * alignment;
   void* p = std::aligned_alloc(size_t(alignment), size_t(room));

@@ -1,5 +1,4 @@
-// A program as the cores run it: the image decoded once into flat records that need no further
-// look-ups.
+// A program as the cores run it: the image decoded once into flat records.
 #pragma once
 
 #include <array>
@@ -18,8 +17,8 @@ namespace ftm {
 // A rejected image or program; the message is for the user.
 struct Error : std::runtime_error { using std::runtime_error::runtime_error; };
 
-// An integer operand: r[reg] + immediate.  The register file of a core is r0..r63, then the
-// program's scalars, then a zero, then a one.
+// An integer operand: r[reg] + immediate. A core's register file is r0..r63, the program's scalars,
+// a zero and a one.
 struct Source {
   int64_t immediate;
   int32_t reg;
@@ -33,11 +32,11 @@ struct BufferDecl {
   int32_t alias; // of an output: the input, or -1
   int64_t elements;
   int64_t bytes;
-  int64_t offset; // arena, GSM, const: in bytes; input, output: the argument's position; parameter:
-                  // whether it is written
+  int64_t offset; // arena, GSM, const: in bytes; input, output: position of the argument;
+                  // parameter: whether it is written
 };
 
-// What a call binds: a buffer parameter to an address, a scalar parameter's register to a value.
+// What a call binds: an address to a buffer parameter, a value to a scalar parameter's register.
 struct Binding {
   int32_t parameter, buffer;
   Source offset;
@@ -81,12 +80,12 @@ struct DmaDim { Source extent, stride; };
 
 constexpr int kMostSides = 4;
 
-// A border of zeros around a buffer's innermost dimensions, outermost first.
+// Zero padding of a buffer's innermost dimensions, outermost first.
 struct Border {
   int32_t sides = 0;
   int64_t inside[kMostSides], before[kMostSides], whole[kMostSides];
 
-  // Where the element that is number `at` with the border lies without it; -1 in the border.
+  // Returns the index without padding of the element with padded index `at`; -1 in the padding.
   int64_t place(int64_t at) const {
     int64_t found = 0, unit = 1;
     for (int k = sides - 1; k >= 0; --k) {
@@ -99,7 +98,7 @@ struct Border {
     return found + at * unit;
   }
 
-  // How many elements so many are with the border, whole ones of its planes alone.
+  // Returns the padded number of elements of a buffer of `without`; incomplete planes do not count.
   __int128 elements(int64_t without) const {
     int64_t own = 1, all = 1; // as loaded, neither product overflows
     for (int k = 0; k < sides; ++k) own *= inside[k], all *= whole[k];
@@ -114,19 +113,19 @@ struct Dma {
   Source row_stride; // of DGA and DSC
   int32_t row_dims, column_dims;
   std::vector<DmaDim> dims;
-  int32_t border; // of DLB, in borders; -1: none
+  int32_t border; // DLB: index into borders; -1: none
 };
 
 struct Matrix { TileRef a, b, c; };
 
-// A product whose A is read in place: rows and columns are loops over a slot's memory.
+// A product whose A is a strided view of a slot: rows and columns are loops over its memory.
 struct Windows {
   Matrix tiles;
   int32_t row_dims;
   std::vector<DmaDim> dims;
 };
 
-// One instruction.  One that always runs tests the register that holds one.
+// One instruction. Without a predicate it tests the register that holds one.
 struct Step {
   uint16_t opcode; // isa::FTM_OP_*
   uint16_t flags; // isa::FTM_FLAG_*
@@ -145,10 +144,10 @@ struct Function {
 
 struct Program {
   std::string name;
-  std::vector<BufferDecl>
-      buffers; // inputs, outputs, constants, regions of arena and GSM, parameters of functions
+  // inputs, outputs, constants, regions of arena and GSM, parameters of functions
+  std::vector<BufferDecl> buffers;
   std::vector<std::string> scalar_names;
-  std::vector<Type> scalar_types; // arguments, parameters of functions
+  std::vector<Type> scalar_types; // arguments, then parameters of functions
   int32_t inputs = 0, outputs = 0, scalars = 0;
   int64_t arena_bytes = 0;
   std::vector<TileDecl> tiles;
@@ -163,19 +162,19 @@ struct Program {
   std::vector<Windows> windows;
   std::vector<std::unique_ptr<MapPlan>> maps;
   std::vector<uint8_t> constants;
-  std::shared_ptr<const std::string> text; // the assembly, or an empty one
-  std::array<int64_t, 4> space_bytes{}; // scratchpad that tiles and regions of GSM need, by space
-  int64_t strip_bytes = 0; // strip registers that the widest map needs
+  std::shared_ptr<const std::string> text; // the assembly, may be empty
+  std::array<int64_t, 4> space_bytes{}; // bytes that tiles and regions of GSM need, by space
+  int64_t strip_bytes = 0; // strip registers of the map that needs most
 
   int32_t zero_register() const { return 64 + int32_t(scalar_types.size()); }
   int32_t one_register() const { return zero_register() + 1; }
   int32_t registers() const { return zero_register() + 2; }
 
-  // "kernel_0, line 17: DLD b0[r3], ..." for messages about a step.
+  // Returns "kernel_0, line 17: DLD b0[r3], ..." for messages about a step.
   std::string where(uint32_t step) const;
 };
 
-// Throws Error for an image that is damaged, of another version, or asks for what cannot be.
+// Throws Error if the image is damaged, of another version, or exceeds a limit.
 std::unique_ptr<Program> load_image(const void* data, size_t size);
 
 } // namespace ftm

@@ -1,7 +1,6 @@
-// SCAN: running combinations along rows or down columns, with a carry from tile to tile.
+// SCAN: inclusive scans along rows or down columns, with a carry from tile to tile.
 //
-// Sums and products are kept in float64 or int64, as reductions are, and rounded where they are
-// stored.
+// Sums and products are kept in float64 or int64, like reductions, and rounded when stored.
 #include <cmath>
 #include <limits>
 
@@ -13,7 +12,7 @@
 namespace ftm {
 namespace {
 
-// Elements as the carry's type and back; halves through float32.
+// Conversion of elements to the carry's type and back; halves through float32.
 template <class T>
 struct Plain {
   using Stored = T;
@@ -74,7 +73,7 @@ struct Lse {
   }
 };
 
-// R rows side by side, so that one row's chain of operations does not wait alone.
+// Scans R rows at once, to hide the latency of each row's chain of operations.
 template <int R, class E, class F, class A>
 void along(
     const typename E::Stored* x, int64_t x_row, typename E::Stored* y, int64_t y_row, A* carry,
@@ -165,7 +164,7 @@ void run_scan(Core& core, const Matrix& operands, uint16_t flags) {
     throw Fault(
         extents(x.rows, x.columns) + " exceeds tile " + ty.name + ", which is " +
         extents(ty.rows, ty.columns));
-  // Y may be X itself, as every element is read before it is written.
+  // Y may be X, as every element is read before it is written.
   if (operands.a.tile != operands.c.tile || x_number != y_number)
     core.refuse_overlap("Y", operands.c.tile, y_number, operands.a.tile, x_number);
   core.refuse_overlap("the carry", operands.b.tile, c_number, operands.a.tile, x_number);

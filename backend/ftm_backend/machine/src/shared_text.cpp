@@ -10,7 +10,7 @@ namespace {
 struct Texts {
   std::mutex mutex;
   std::unordered_multimap<size_t, std::weak_ptr<const std::string>> by_hash;
-  size_t most = 64; // entries before those that nobody holds any more are dropped
+  size_t most = 64; // number of entries at which expired ones are dropped
 
   void sweep() {
     if (by_hash.size() < most) return;
@@ -23,10 +23,10 @@ struct Texts {
 } // namespace
 
 std::shared_ptr<const std::string> shared_text(std::string_view text) {
-  static auto& texts = *new Texts; // threads may load while the process ends
+  static auto& texts = *new Texts; // never destroyed: threads may load during process exit
   const std::unique_lock<std::mutex> lock(texts.mutex, std::try_to_lock);
   if (!lock)
-    return std::make_shared<const std::string>(text); // in a forked process it may never be free
+    return std::make_shared<const std::string>(text); // after a fork the mutex may stay locked
   const size_t hash = std::hash<std::string_view>()(text);
   const auto [first, last] = texts.by_hash.equal_range(hash);
   for (auto at = first; at != last; ++at)

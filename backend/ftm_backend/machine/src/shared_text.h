@@ -1,5 +1,5 @@
-// The assembly of loaded programs, which messages quote.  Programs that differ in numbers alone, as
-// the instances of a general one do, have the same.
+// Assembly of loaded programs, which messages quote. Specializations of one dynamic-shape program
+// differ in numbers only and share the text.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace ftm {
 
-// The text, which everybody who asks for it shares as long as somebody holds it.
+// Returns the text, shared with all other users of an equal text.
 std::shared_ptr<const std::string> shared_text(std::string_view text);
 
 } // namespace ftm

@@ -1,8 +1,8 @@
 // SORT and MERGE: rows of int64 in ascending order.
 //
-// The unit that they model is a bitonic network; here short rows are sorted by insertion and long
-// ones by their bytes, least significant first.  Bytes by which a row is in order already are
-// passed over: the lower halves of keys usually hold positions, which ascend.
+// The modelled unit is a bitonic network. Here short rows are sorted by insertion, long ones by
+// radix sort from the least significant byte. Low bytes by which a row is sorted already are
+// skipped: the lower halves of keys usually hold positions, which ascend.
 #include <algorithm>
 #include <cstring>
 
@@ -12,14 +12,14 @@
 namespace ftm {
 namespace {
 
-constexpr int64_t kShort = 40; // rows up to here are sorted by insertion, measured
+constexpr int64_t kShort = 40; // rows of at most this length are sorted by insertion; measured
 constexpr int kBytes = 8;
 
 void copy_row(int64_t* to, const int64_t* from, int64_t n) {
   std::memcpy(to, from, size_t(n) * 8);
 }
 
-// Unsigned numbers that are ordered as the signed ones are.
+// Maps signed numbers to unsigned ones in the same order.
 uint64_t ordered(int64_t x) {
   return uint64_t(x) ^ (uint64_t(1) << 63);
 }
@@ -33,7 +33,7 @@ void insert(const int64_t* from, int64_t* to, int64_t n) {
   }
 }
 
-// The most of the least significant bytes by which, taken together, the row is in order.
+// Returns how many of the least significant bytes, taken together, are in order already.
 int settled(const int64_t* row, int64_t n) {
   int bytes = kBytes;
   for (; bytes > 0; --bytes) {
@@ -45,7 +45,7 @@ int settled(const int64_t* row, int64_t n) {
   return bytes;
 }
 
-// `spare` has room for a row.
+// spare: room for a row.
 void sort_row(const int64_t* from, int64_t* to, int64_t* spare, int64_t n) {
   if (n <= kShort) return insert(from, to, n);
   const int first = settled(from, n);
@@ -56,10 +56,9 @@ void sort_row(const int64_t* from, int64_t* to, int64_t* spare, int64_t n) {
     for (int k = first; k < kBytes; ++k) ++counts[k][uint8_t(x >> 8 * k)];
   }
   int passes[kBytes], count = 0;
-  for (int k = first; k < kBytes; ++k) // a byte that all have in common orders nothing
+  for (int k = first; k < kBytes; ++k) // skip bytes that are the same in all numbers
     if (counts[k][uint8_t(ordered(from[0]) >> 8 * k)] != uint32_t(n)) passes[count++] = k;
-  // Passes alternate between the two places and end in `to`; the first must not read where it
-  // writes.
+  // Passes alternate between two buffers and end in `to`; the first must not read where it writes.
   const int64_t* source = from;
   int64_t* target = count % 2 ? to : spare;
   if (target == from) {
@@ -81,8 +80,8 @@ void sort_row(const int64_t* from, int64_t* to, int64_t* spare, int64_t n) {
   }
 }
 
-// The `kept` least elements of a row, in order.  What is not less than the greatest of `kept`
-// elements seen is passed over; `spare` has room for twice as many and for a row.
+// Sorts the `kept` least elements of a row. Elements not below the greatest of `kept` seen elements
+// are skipped. spare: room for 2 * kept elements and for a row.
 void least_of_row(const int64_t* from, int64_t* to, int64_t* spare, int64_t n, int64_t kept) {
   const int64_t room = 2 * kept;
   int64_t limit = INT64_MAX, held = 0;
@@ -96,12 +95,12 @@ void least_of_row(const int64_t* from, int64_t* to, int64_t* spare, int64_t n, i
     }
   }
   if (held > kept) std::nth_element(spare, spare + kept - 1, spare + held);
-  // Numbers that equal the first limit were passed over as well.
+  // Elements equal to the first limit were skipped as well.
   for (; held < kept; ++held) spare[held] = INT64_MAX;
   sort_row(spare, to, spare + room, kept);
 }
 
-// From both ends at once: two chains of comparisons that do not wait for each other.
+// Merges from both ends at once: two independent chains of comparisons.
 void merge_row(const int64_t* a, int64_t na, const int64_t* b, int64_t nb, int64_t* to) {
   if (na == 0 || nb == 0) {
     std::memcpy(to, na ? a : b, size_t(na + nb) * 8);
@@ -109,7 +108,7 @@ void merge_row(const int64_t* a, int64_t na, const int64_t* b, int64_t nb, int64
   }
   const int64_t *a_low = a, *b_low = b, *a_high = a + na - 1, *b_high = b + nb - 1;
   int64_t *low = to, *high = to + na + nb - 1;
-  // Each half takes fewer than min(na, nb) from one side before that side could run out.
+  // Each half takes fewer than min(na, nb) from one side, so neither side runs out.
   for (int64_t safe = std::min(na, nb) / 2; safe > 0;
        safe = std::min(a_high - a_low + 1, b_high - b_low + 1) / 2)
     for (int64_t k = 0; k < safe; ++k) {
@@ -140,8 +139,7 @@ void run_sort(Core& core, const Matrix& operands) {
   to.rows = from.rows;
   to.columns = kept;
   if (kept == 0) return;
-  // Rows are counted, then moved by the counts: what another core may change meanwhile is taken
-  // over first.
+  // Rows are counted, then moved by the counts, so copy what another core may change meanwhile.
   const bool shared = s.space == 3 || d.space == 3;
   const int64_t columns = from.columns, wide = shared ? columns + kept : 0;
   int64_t* const own =

@@ -10,17 +10,17 @@
 namespace ftm {
 namespace {
 
-// How long a core waits at a barrier before it sleeps: as long as the kernels take that a single
-// core runs between those of both. Of 8, 50, 100, 200 and 500 microseconds none served recurrent
-// and attention networks better. It is time and not a count, because processors differ tenfold in
-// what `pause` takes.
+// How long a core spins at a barrier before it sleeps: about the time of kernels that a single core
+// runs between two barriers. Of 8, 50, 100, 200 and 500 microseconds this value was best for
+// recurrent and attention networks. It is a time and not a count because the cost of `pause`
+// differs tenfold between processors.
 constexpr std::chrono::microseconds kSpin(50);
-// How long after a wait that sleep was right for: on a machine that others use, too, the core that
-// is waited for may need the very processor.
+// How long a core sleeps at once after a wait that was long: if other processes use the machine,
+// the core it waits for may need this processor.
 constexpr std::chrono::microseconds kGlance(5);
-// What waking takes beyond a spin: a wait of more than both was long.
+// Time to wake up beyond spinning: a wait longer than both was long.
 constexpr std::chrono::microseconds kWaking(15);
-// Between two readings of the clock.
+// Spins between two readings of the clock.
 constexpr int kPauses = 64;
 
 inline void pause() {
@@ -31,10 +31,10 @@ inline void pause() {
 #endif
 }
 
-// How many sleep on any word: waking costs a system call, which is spared when nobody does.
+// Number of threads asleep on any word: without any, the system call that wakes is skipped.
 std::atomic<int> sleepers{0};
 
-// Whether this thread's last wait was longer than a spin and a sleep.
+// Whether this thread's last wait was longer than a spin and a wake-up.
 thread_local bool last_was_long = false;
 
 } // namespace

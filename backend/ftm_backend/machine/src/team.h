@@ -1,7 +1,7 @@
-// The cores of a machine meeting at a barrier.
+// Barrier of the cores of a machine.
 //
-// A core that waits spins for some microseconds, then sleeps: the program that uses the machine has
-// threads of its own on the same processors.
+// A waiting core spins for some microseconds and then sleeps, because the program that uses the
+// machine has threads on the same processors.
 #pragma once
 
 #include <atomic>
@@ -9,9 +9,9 @@
 
 namespace ftm {
 
-// Waits until `word` is no longer `seen`: by spinning, then asleep.
+// Waits until `word` is no longer `seen`: first spinning, then asleep.
 void wait_while(const std::atomic<uint32_t>& word, uint32_t seen);
-// Wakes all who sleep on `word`.
+// Wakes all threads that sleep on `word`.
 void wake_all(const std::atomic<uint32_t>& word);
 
 class Team {
@@ -20,7 +20,7 @@ class Team {
 
   enum class Met : uint8_t { all, given_up, deserted };
 
-  // given_up: a core has failed; deserted: those who are not here have left.
+  // Waits for all cores. given_up: a core has failed; deserted: all other cores have left.
   Met meet() {
     const uint32_t round = round_.load(std::memory_order_acquire);
     if (const Met end = end_.load(std::memory_order_acquire); end != Met::all) return end;
@@ -29,7 +29,7 @@ class Team {
       there_.store(0, std::memory_order_relaxed);
       round_.store(round + 1, std::memory_order_release);
       if (size_ > 1) wake_all(round_);
-    } else if (nobody_runs(there)) {
+    } else if (none_runs(there)) {
       release(Met::deserted);
     } else {
       wait_while(round_, round);
@@ -37,16 +37,16 @@ class Team {
     return end_.load(std::memory_order_acquire);
   }
 
-  // This core will meet no more in this run.
+  // This core reaches no more barriers in this run.
   void leave() {
     const uint32_t there = there_.fetch_add(kLeft, std::memory_order_acq_rel) + kLeft;
-    if (there % kLeft > 0 && nobody_runs(there)) release(Met::deserted);
+    if (there % kLeft > 0 && none_runs(there)) release(Met::deserted);
   }
 
-  // Lets everyone go who waits or will wait.
+  // Releases all cores that wait or will wait.
   void give_up() { release(Met::given_up); }
 
-  // Between two runs.
+  // Called between two runs.
   void reset() {
     there_.store(0);
     end_.store(Met::all);
@@ -55,7 +55,7 @@ class Team {
  private:
   static constexpr uint32_t kLeft = 1 << 16;
 
-  bool nobody_runs(uint32_t there) const { return there % kLeft + there / kLeft == size_; }
+  bool none_runs(uint32_t there) const { return there % kLeft + there / kLeft == size_; }
 
   void release(Met end) {
     end_.store(end, std::memory_order_release);
@@ -64,7 +64,7 @@ class Team {
   }
 
   const uint32_t size_;
-  std::atomic<uint32_t> there_{0}; // how many wait, and kLeft times how many have left
+  std::atomic<uint32_t> there_{0}; // number of waiting cores, plus kLeft times those that left
   std::atomic<uint32_t> round_{0};
   std::atomic<Met> end_{Met::all};
 };

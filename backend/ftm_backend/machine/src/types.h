@@ -25,15 +25,15 @@ constexpr bool is_half(Type type) {
   return type == Type::F16 || type == Type::BF16;
 }
 
-// Whether elements may move between the two without a conversion: signed and unsigned bytes are one
-// type to DMA.
+// Whether elements can be copied between the two types: DMA does not distinguish signed and
+// unsigned bytes.
 constexpr bool same_elements(Type a, Type b) {
   const auto byte = [](Type t) { return t == Type::I8 || t == Type::U8; };
   return a == b || (byte(a) && byte(b));
 }
 
-// The type in which a strip of such elements is held while a map runs: halves are kept as the
-// float32 that has the same value, so that a chain of half operations converts only at its ends.
+// The type of a strip's elements while a map runs. Halves are held as float32 of the same value, so
+// that a chain of half operations converts only at its ends.
 constexpr Type strip_type(Type type) {
   return is_half(type) ? Type::F32 : type;
 }

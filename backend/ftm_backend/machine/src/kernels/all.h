@@ -1,4 +1,4 @@
-// All inner loops for the instruction set named by FTM_ISA, put into a table.
+// Collects all inner loops for the instruction set FTM_ISA in a table.
 #pragma once
 
 #include "kernels/convert.h"

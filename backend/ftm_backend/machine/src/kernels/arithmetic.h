@@ -1,4 +1,4 @@
-// Strip loops of arithmetic, logic, compares and selection; plain loops that the compiler
+// Strip loops of arithmetic, logic, compares and selection: plain loops that the compiler
 // vectorizes.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace ftm {
 namespace FTM_ISA {
 
-// C's element type of each Type in strip form.
+// C++ element type of each Type in strip form.
 template <Type> struct Element;
 template <> struct Element<Type::F64> { using type = double; };
 template <> struct Element<Type::F32> { using type = float; };
@@ -31,7 +31,7 @@ template <class T> constexpr bool floating = false;
 template <> constexpr bool floating<float> = true;
 template <> constexpr bool floating<double> = true;
 
-// Integers wrap: the work is done on the unsigned type of at least 32 bits.
+// Integers wrap: computed in an unsigned type of at least 32 bits.
 template <class T> struct Wide { using type = uint32_t; };
 template <> struct Wide<int64_t> { using type = uint64_t; };
 template <> struct Wide<float> { using type = float; };
@@ -56,7 +56,7 @@ struct Div {
     if constexpr (floating<T>) return a / b;
     else if (b == 0) return 0;
     else if (T(-1) < T(0) && b == T(-1))
-      return Sub::of(T(0), a); // the least integer has no opposite
+      return Sub::of(T(0), a); // the least integer has no positive counterpart
     else return T(a / b);
   }
 };
@@ -68,15 +68,14 @@ struct Rem {
     else return T(a % b);
   }
 };
-// A NaN on either side comes through. Of equals, which zeros of either sign are, the first is
-// taken.
+// NaN if either operand is NaN. Of equal operands, such as zeros of either sign, the first.
 struct Min {
   template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (b < a) | (b != b) ? b : a; }
 };
 struct Max {
   template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (b > a) | (b != b) ? b : a; }
 };
-// A NaN gives way to a number.
+// The number if one operand is NaN.
 struct MinN {
   template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (b < a) | (a != a) ? b : a; }
 };
@@ -92,8 +91,8 @@ struct Or {
 struct Xor {
   template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return T(a ^ b); }
 };
-// A shift by the width or more, or by a negative number, gives what shifting bit by bit would: 0,
-// or -1 for an arithmetic shift of a negative number.
+// A shift by at least the width, or by a negative count, gives 0, or the sign for an arithmetic
+// shift.
 struct Shl {
   template <class T> FTM_INLINE_MEMBER T of(T a, T b) {
     using U = typename Unsigned<T>::type;
@@ -210,7 +209,7 @@ template <class T, class F>
 void put_unary(KernelTable& table, Op op, Type type) {
   table.strip[int(op)][int(type)][0] = unary<T, F>;
 }
-// With scalar variants: for the operations that chains are made of.
+// With scalar variants, for operations that chains consist of.
 template <class D, class T, class F>
 void put_binary(KernelTable& table, Op op, Type type, bool variants) {
   StripFn* slot = table.strip[int(op)][int(type)];
@@ -254,7 +253,7 @@ void put_common(KernelTable& table, Type type) {
     slot[5] = fused<T, 5>;
     slot[6] = fused<T, 6>;
   }
-  // a > b is b < a: the compares share four loops, see the map compiler.
+  // a > b is b < a: compares share four loops, see the map compiler.
   put_binary<uint8_t, T, Eq>(table, Op::Cmpeq, type, wide);
   put_binary<uint8_t, T, Ne>(table, Op::Cmpne, type, wide);
   put_binary<uint8_t, T, Lt>(table, Op::Cmplt, type, wide);
@@ -285,8 +284,8 @@ static void put_arithmetic(KernelTable& table) {
   put_integer<int16_t>(table, Type::I16);
   put_integer<int8_t>(table, Type::I8);
   put_integer<uint8_t>(table, Type::U8);
-  // Truth values are bytes 0 and 1: and, or and the order are the bytes' own; a sum is "or", a
-  // product "and".
+  // Booleans are bytes 0 and 1: and, or and order are those of bytes; a sum is "or", a product
+  // "and".
   for (int op = 0; op < kOps; ++op)
     for (int v = 0; v < 8; ++v)
       table.strip[op][int(Type::B1)][v] = table.strip[op][int(Type::U8)][v];

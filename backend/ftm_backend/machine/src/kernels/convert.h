@@ -1,4 +1,4 @@
-// Strip loops that change an element's type.
+// Strip loops that convert elements.
 #pragma once
 
 #include "half.h"
@@ -9,8 +9,8 @@ namespace FTM_ISA {
 
 template <class D, class S>
 FTM_INLINE D converted(S x) {
-  // A float out of an integer's range is the machine's choice; narrow integers go through 32 bits,
-  // so that -1.0 becomes 255 in u8 on every host.
+  // The result for a float out of an integer's range is defined by the machine. Narrow integers go
+  // through 32 bits, so that -1.0 becomes 255 in u8 on every host.
   if constexpr (floating<S> && !floating<D> && sizeof(D) < 4) return D(int32_t(x));
   else return D(x);
 }
@@ -66,7 +66,7 @@ void half_store(void* d, const void* a, const void*, const void*, int64_t n) {
 #endif
   for (; i < n; ++i) out[i] = Brain ? float_to_bf16(in[i]) : float_to_f16(in[i]);
 }
-// A float32 rounded to the half's values.
+// Rounds a float32 to the half's values.
 template <bool Brain>
 void half_round(void* d, const void* a, const void*, const void*, int64_t n) {
   float* out = static_cast<float*>(d);
@@ -104,7 +104,7 @@ void put_from(KernelTable& table) {
   row[int(Type::B1)] = convert_to_truth<E>;
 }
 
-// What leads from or to a half goes through float32; the map compiler adds that step.
+// Conversions from and to halves go through float32; the map compiler adds that step.
 static void put_conversions(KernelTable& table) {
   put_from<Type::F64>(table);
   put_from<Type::F32>(table);

@@ -1,4 +1,4 @@
-// Transposing copies, ramps and random words.
+// Transposing copies, ramps and random bits.
 #pragma once
 
 #include "kernels/table.h"
@@ -7,7 +7,7 @@
 namespace ftm {
 namespace FTM_ISA {
 
-// A square of N x N elements, by swapping ever larger blocks between pairs of rows.
+// Transposes an N x N block by swapping ever larger blocks between pairs of rows.
 template <class T, int N>
 FTM_INLINE void transpose_square(T* d, int64_t ldd, const T* s, int64_t lds) {
   typedef T Row __attribute__((vector_size(N * sizeof(T))));
@@ -53,8 +53,8 @@ FTM_INLINE void transpose_square(T* d, int64_t ldd, const T* s, int64_t lds) {
 }
 
 #if defined(__AVX512F__)
-// As above of 16 x 16, in whole registers: pairs and fours of elements within quarters of a
-// register, then the quarters.
+// The same for 16 x 16 in full registers: pairs and groups of four within quarters of a register,
+// then the quarters.
 template <>
 inline __attribute__((always_inline)) void transpose_square<uint32_t, 16>(
     uint32_t* d, int64_t ldd, const uint32_t* s, int64_t lds) {
@@ -73,7 +73,7 @@ inline __attribute__((always_inline)) void transpose_square<uint32_t, 16>(
     r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
     r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
-  constexpr int kEven = 0x88, kOdd = 0xdd; // quarters 0 and 2 of either, or 1 and 3
+  constexpr int kEven = 0x88, kOdd = 0xdd; // quarters 0 and 2, or 1 and 3, of either register
   const auto quarters = [](const __m512i* from, __m512i* to) __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
@@ -90,7 +90,7 @@ inline __attribute__((always_inline)) void transpose_square<uint32_t, 16>(
 }
 #endif
 
-// N columns.  Down a column of squares: the destination's lines fill one after the other.
+// N columns, down a column of blocks: the destination's lines fill one after the other.
 template <class T, int N>
 FTM_INLINE void transpose_columns(T* d, int64_t ldd, const T* s, int64_t lds, int64_t rows) {
   int64_t i = 0;
@@ -105,7 +105,7 @@ FTM_INLINE void transpose_columns(T* d, int64_t ldd, const T* s, int64_t lds, in
 
 template <class T, int N>
 void transpose(void* d, int64_t ldd, const void* s, int64_t lds, int64_t rows, int64_t columns) {
-  if constexpr (N == 16) // rows this far apart share one set of a cache, which has 8 to 12 lines
+  if constexpr (N == 16) // such distant rows share one cache set, which has 8 to 12 ways
     if (ldd * int64_t(sizeof(T)) % 4096 == 0) return transpose<T, 8>(d, ldd, s, lds, rows, columns);
   T* out = static_cast<T*>(d);
   const T* in = static_cast<const T*>(s);
@@ -143,7 +143,7 @@ FTM_INLINE void philox_rounds(U& x0, U& x1, U& x2, U& x3, uint64_t seed) {
   }
 }
 
-// Words of the counters first .. first + blocks - 1, one after the other.
+// Computes the words of counters first .. first + blocks - 1, one after the other.
 static void philox_blocks(
     int32_t* d, uint64_t first, uint64_t seed, uint64_t offset, int64_t blocks) {
   using V = Vec<uint64_t>;

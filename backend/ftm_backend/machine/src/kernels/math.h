@@ -1,4 +1,4 @@
-// Strip loops of the elementary functions: vectors where there is a vector version, else libm by
+// Strip loops of elementary functions: vectorized if there is a vector version, else libm per
 // element.
 #pragma once
 
@@ -51,7 +51,7 @@ void sine_f32(void* d, const void* a, const void*, const void*, int64_t n) {
     vf x = load<vf>(in + i);
     vf y = sine_of<Quarter>(x);
     const int64_t count = n - i < kFloats ? n - i : kFloats;
-    for (int64_t j = 0; j < count; ++j) // far out the quadrant needs more digits than a double has
+    for (int64_t j = 0; j < count; ++j) // large arguments need more digits than a double has
       if (__builtin_fabsf(x[j]) > kTrigonometricLimit)
         y[j] = Quarter ? __builtin_cosf(x[j]) : __builtin_sinf(x[j]);
     if (count == kFloats) store(out + i, y);
@@ -59,8 +59,7 @@ void sine_f32(void* d, const void* a, const void*, const void*, int64_t n) {
   }
 }
 
-// A kernel by element, for F32 and F64. What is specialized here is in the table; nothing else has
-// to be told of it.
+// An elementwise kernel for F32 and F64. Specializing it is all that adds a function to the table.
 template <Op> struct Function { static constexpr bool absent = true; };
 struct Present { static constexpr bool absent = false; };
 

@@ -1,8 +1,8 @@
 // Elementary functions on vectors of floats.
 //
-// Coefficients are weighted minimax fits made for this file.  Errors are about 1 unit in the last
-// place (tests/machine/test_math.py measures them); functions that would lose more in float32 work
-// on two vectors of doubles.
+// Coefficients are weighted minimax fits made for this file. Errors are about 1 ulp
+// (tests/machine/test_math.py measures them). Functions that would lose more in float32 work on two
+// vectors of doubles.
 #pragma once
 
 #include "kernels/arithmetic.h"
@@ -26,11 +26,11 @@ FTM_INLINE vf exp_core(vf r, vf n) {
   vf y = fma(p, r * r, r) + 1.0f;
   return scale(y, __builtin_convertvector(n, vi));
 }
-// What rounds to zero is not computed: a product below the normal numbers takes processors a
-// hundred times as long, and of scores that a mask has made -inf there are many.
+// Values that round to zero are not computed: products in the subnormal range are a hundred times
+// slower, and scores that a mask has set to -inf are frequent.
 FTM_INLINE vf exp_of(vf x) {
   vi vanishes = x < -104.0f;
-  vf y = x > 89.0f ? splat(89.0f) : x; // a NaN stays
+  vf y = x > 89.0f ? splat(89.0f) : x; // NaN stays
   y = vanishes ? splat(0.0f) : y;
   vf n = nearest(y * 1.44269504088896341f);
   vf r = fma(n, splat(-0.693145751953125f), y);
@@ -45,7 +45,7 @@ FTM_INLINE vf exp2_of(vf x) {
   return vanishes ? splat(0.0f) : exp_core((y - n) * 0.693147180559945309f, n);
 }
 
-// x = m * 2^e with m in [sqrt(1/2), sqrt(2)); for x > 0, subnormals included.
+// x = m * 2^e with m in [sqrt(1/2), sqrt(2)), for x > 0 including subnormals.
 FTM_INLINE vf split(vf x, vf& e) {
   vi small = x < 1.17549435e-38f;
   vf y = small ? x * 8388608.0f : x;
@@ -130,7 +130,7 @@ FTM_INLINE vd log_positive(vd x) {
   static const double c[] = {0.666666666666788469, 0.399999999926294746, 0.285714300588618525,
                              0.222220816388457368, 0.181888203696453854, 0.151974850643075588,
                              0.158101146588342808};
-  // As a floating number, because AVX2 cannot shift 64 bits arithmetically nor convert them.
+  // As a float, because AVX2 can neither shift 64-bit integers arithmetically nor convert them.
   vl offset = difference(bits(x), broadcast<vl>(0x3fe6a09e667f3bcd - (int64_t(1) << 62)));
   vl raised = (vl)((Vec<uint64_t>)offset >> 52);
   vl k = raised - 1024;
@@ -142,7 +142,7 @@ FTM_INLINE vd log_positive(vd x) {
   return fma(e, splat(0.693147180559945309417), y);
 }
 
-// f applied to the two halves of x, widened.
+// Applies f to the two halves of x, widened.
 template <class F>
 FTM_INLINE vf widened(vf x, F f) {
   half_vf low, high, parts[2];
@@ -162,7 +162,7 @@ FTM_INLINE vf expm1_of(vf x) {
     vd small = fma(fma(v, splat(1.0 / 6.0), splat(0.5)) * v, v, v);
     return a < 1e-4 ? small : exp_of(v) - 1.0;
   });
-  return x == 0.0f ? x : y; // with its sign
+  return x == 0.0f ? x : y; // keeps the sign of zero
 }
 FTM_INLINE vf log1p_of(vf x) {
   vf y = widened(x, [](vd v) {
@@ -182,7 +182,7 @@ FTM_INLINE vf log10_of(vf x) {
   return log_edges(x, widened(x, [](vd v) { return log_positive(v) * 0.434294481903251827651; }));
 }
 
-// sin(x) or, with quarter = 1, cos(x); for |x| up to kTrigonometricLimit.
+// sin(x), or cos(x) if quarter = 1; for |x| up to kTrigonometricLimit.
 constexpr float kTrigonometricLimit = 1e6f;
 template <int Quarter>
 FTM_INLINE vf sine_of(vf x) {
@@ -203,17 +203,17 @@ FTM_INLINE vf sine_of(vf x) {
     vd y = (q & 1) != 0 ? cosine : sine;
     return (vd)(bits(y) ^ ((q & 2) << 62));
   });
-  return Quarter == 0 ? (x == 0.0f ? x : y) : y; // with its sign
+  return Quarter == 0 ? (x == 0.0f ? x : y) : y; // keeps the sign of zero
 }
 
-// x^y for every pair, with IEEE's special cases.
+// x^y for every pair, with the special cases of IEEE 754.
 FTM_INLINE vf pow_of(vf x, vf y) {
   vf a = (vf)(bits(x) & 0x7fffffff);
   half_vf xs[2], ys[2];
   __builtin_memcpy(xs, &a, sizeof a);
   __builtin_memcpy(ys, &y, sizeof y);
   for (int i = 0; i < 2; ++i) {
-    vd base = __builtin_convertvector(xs[i], vd); // a float's subnormals are normal here
+    vd base = __builtin_convertvector(xs[i], vd); // float32 subnormals are normal in float64
     vd power = __builtin_convertvector(ys[i], vd);
     vd l = log_positive(base);
     l = base == 0.0 ? splat(-__builtin_inf()) : l;
@@ -223,7 +223,7 @@ FTM_INLINE vf pow_of(vf x, vf y) {
   vf r;
   __builtin_memcpy(&r, xs, sizeof r);
   vf b = (vf)(bits(y) & 0x7fffffff);
-  vi even = b >= 16777216.0f; // so are all floats from there on
+  vi even = b >= 16777216.0f; // all floats from 2^24 on are even
   vf rest = even ? splat(0.0f) : b;
   vi k = __builtin_convertvector(rest, vi);
   vi integer = even | (__builtin_convertvector(k, vf) == rest);
@@ -232,7 +232,7 @@ FTM_INLINE vf pow_of(vf x, vf y) {
   r = (negative & odd) != 0 ? -r : r;
   vi finite_base = (a < __builtin_inff()) & (a > 0.0f);
   r = (negative & finite_base & ~integer) != 0 ? nan_f() : r;
-  // inf^0, 0^0 and (-1)^inf gave inf * 0; a NaN operand is a NaN unless it cannot matter.
+  // inf^0, 0^0 and (-1)^inf gave inf * 0; a NaN operand gives NaN unless it cannot matter.
   r = (x != x) | (y != y) ? x + y : r;
   r = (a == 1.0f) & (b == __builtin_inff()) ? splat(1.0f) : r;
   return (y == 0.0f) | (x == 1.0f) ? splat(1.0f) : r;

@@ -1,8 +1,8 @@
-// The matrix product's inner loops.
+// The inner loops of matrix products.
 //
-// A block of C of Rows x Vectors vectors stays in registers while k runs; B is read in vectors and
-// A by broadcast, both where they lie in scratchpad.  Columns past n are computed from whatever
-// lies there (see kSlack) and not stored.
+// A block of Rows x Vectors vectors of C stays in registers while k runs; B is loaded as vectors
+// and A by broadcast, both directly from scratchpad. Columns past n are computed from arbitrary
+// data (see kSlack) and not stored.
 #pragma once
 
 #include "kernels/table.h"
@@ -20,8 +20,8 @@ constexpr int kRows = 4, kVectors = 2, kWide = 4;
 #endif
 constexpr int kThree = kVectors + 1;
 
-// C[Rows x (Vectors vectors)] (+)= A B.  Step1: successive k of A are adjacent, else successive
-// rows are. `tail` is how many lanes of the last vector belong to C, or 0 for all.
+// C[Rows x (Vectors vectors)] (+)= A B. Step1: successive k of A are adjacent, otherwise successive
+// rows are. tail: lanes of the last vector that belong to C, or 0 for all.
 template <class T, int Rows, int Vectors, bool Step1>
 __attribute__((noinline)) void matrix_block(
     int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc,
@@ -33,7 +33,7 @@ __attribute__((noinline)) void matrix_block(
   for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
     for (int v = 0; v < Vectors; ++v) sum[r][v] = V{};
-  // One base for every three rows: row distances 0, 1 and 2 fit the address modes.
+  // One base pointer per three rows: address modes cover row distances 0, 1 and 2.
   constexpr int kBases = (Rows + 2) / 3;
   const T* base[kBases];
 #pragma GCC unroll 16
@@ -82,7 +82,7 @@ struct Blocks<T, Vectors, Step1, 0> {
   static BlockFn<T> of(int64_t) { return nullptr; }
 };
 
-// One panel of Vectors vectors of columns, all rows; rows are shared out evenly among blocks of at
+// One panel of Vectors vectors of columns, all rows; rows are distributed evenly over blocks of at
 // most Most.
 template <class T, int Vectors, bool Step1, int Most>
 void matrix_panel(
@@ -102,7 +102,7 @@ void matrix_oriented(
     int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
     int64_t ldc, bool acc) {
   constexpr int64_t L = VectorOf<T>::lanes;
-  constexpr int kNarrow = kRows * kVectors / kWide; // rows of a wide block: as many sums
+  constexpr int kNarrow = kRows * kVectors / kWide; // rows of a wide block: as many accumulators
   int64_t j = 0;
   if (m <= kNarrow)
     for (; j + kWide * L <= n; j += kWide * L)
@@ -111,8 +111,8 @@ void matrix_oriented(
     return n - j < vectors * L ? n - j - (vectors - 1) * L : 0;
   };
   const auto left = [n, &j] { return (n - j + L - 1) / L; };
-  // The last three vectors go together: beside a single one, an element of A would be fetched for
-  // each multiplication.
+  // The last three vectors form one panel: with a single vector, each multiplication would load an
+  // element of A.
   for (; left() >= kVectors && left() != kThree; j += kVectors * L)
     matrix_panel<T, kVectors, Step1, kRows>(
         m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail(j, kVectors));
@@ -128,7 +128,7 @@ void matrix(
     int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b,
     int64_t ldb, T* c, int64_t ldc, bool acc) {
   if (m == 0 || n == 0) return;
-  // Long sums are cut so that the strip of B that the row blocks share stays in the nearest cache.
+  // Long sums are split so that the strip of B that row blocks share stays in the nearest cache.
   constexpr int64_t kDepth = 512;
   for (int64_t p = 0; p == 0 || p < k; p += kDepth) {
     const int64_t depth = k - p < kDepth ? k - p : kDepth;

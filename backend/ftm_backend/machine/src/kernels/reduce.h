@@ -1,7 +1,7 @@
 // Reductions of strips.
 //
-// A float32 sum runs in many float32 lanes over at most a strip, then in float64: its error stays
-// near one rounding whatever the length.
+// A float32 sum runs in many float32 lanes over at most one strip, then in float64, so its error is
+// about one rounding at any length.
 #pragma once
 
 #include "kernels/arithmetic.h"
@@ -38,7 +38,7 @@ struct LaneMin {
 struct LaneMax {
   template <class V> FTM_INLINE_MEMBER V of(V a, V b) { return (a > b) | (a != a) ? a : b; }
 };
-// All lanes of a vector as one float64, by halves.
+// Sums all lanes of a vector as float64, by halves.
 template <class F>
 FTM_INLINE double across(vd v) {
   double x[kDoubles];
@@ -55,7 +55,7 @@ FTM_INLINE double across(vf v) {
       F::of(__builtin_convertvector(parts[0], vd), __builtin_convertvector(parts[1], vd)));
 }
 
-// Four independent vectors hide the latency of the operation.
+// Four independent accumulators hide the latency of the operation.
 template <class T, class F>
 void reduce_lanes(Accumulator* acc, const void* a, int64_t n) {
   using V = Vec<T>;
@@ -102,7 +102,7 @@ void columns_plain(Accumulator* acc, const void* a, int64_t rows, int64_t column
   }
 }
 
-// Up to 32 rows are added in float32 before they go to the float64 state.
+// Up to 32 rows are added in float32 before they are added to the float64 state.
 static void columns_sum_f32(Accumulator* acc, const void* a, int64_t rows, int64_t columns) {
   constexpr int64_t kBlock = 256;
   float part[kBlock];

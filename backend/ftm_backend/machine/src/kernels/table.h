@@ -1,9 +1,8 @@
-// The table of inner loops that the emulator runs on.  One table is filled for each set of vector
-// instructions (portable, AVX2, AVX-512) from the same sources, and one is chosen when the library
-// starts.
+// The table of inner loops that the emulator uses. Each vector instruction set (portable, AVX2,
+// AVX-512) has a table built from the same sources, and one is selected at startup.
 //
-// Two rules hold for all loops: they may read, but never write, up to kSlack bytes past the end of
-// an operand, and a destination may be the same as an operand but not overlap it otherwise.
+// All loops may read, but never write, up to kSlack bytes past the end of an operand. A destination
+// may be equal to an operand, but must not overlap it otherwise.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace ftm {
 
 constexpr int64_t kSlack = 64;
 
-// Operations on strips, as the instruction table lists them. Compares write one byte (0 or 1) per
+// Operations on strips, in the order of the instruction table. Compares write one byte (0 or 1) per
 // element; Sel reads such a mask as its first operand.
 using Op = isa::Strip;
 constexpr int kOps = static_cast<int>(Op::Count);
@@ -23,11 +22,11 @@ constexpr int kOps = static_cast<int>(Op::Count);
 enum class Reduction : uint8_t { Sum, Prod, Min, Max, And, Or };
 constexpr int kReductions = 6;
 
-// d[i] = op(a[i], b[i], c[i]) for i < n.  In a variant whose bit 0, 1 or 2 is set, operand a, b or
-// c is one element for all i.
+// d[i] = op(a[i], b[i], c[i]) for i < n. In a variant with bit 0, 1 or 2 set, operand a, b or c is
+// one element for all i.
 using StripFn = void (*)(void* d, const void* a, const void* b, const void* c, int64_t n);
 
-// A reduction's state: float64 for floating types, int64 for the others.
+// State of a reduction: float64 for floating-point types, int64 for others.
 union Accumulator {
   double f;
   int64_t i;
@@ -39,9 +38,9 @@ using ReduceFn = void (*)(Accumulator* acc, const void* a, int64_t n);
 // Combines acc[j] with a[i * columns + j] for all i < rows, j < columns.
 using ColumnsFn = void (*)(Accumulator* acc, const void* a, int64_t rows, int64_t columns);
 
-// C[m x n] (+)= A[m x k] B[k x n].  a_row, a_step: distance in elements between rows of A and
-// between successive k, one of which is 1; ldb, ldc: distance between rows.  With acc C is added
-// to, else written.
+// C[m x n] (+)= A[m x k] B[k x n]. a_row, a_step: distance in elements between rows of A and
+// between successive k, one of which is 1. ldb, ldc: distance between rows. acc: add to C instead
+// of overwriting it.
 template <class T>
 using MatrixFn = void (*)(
     int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b,
@@ -54,9 +53,9 @@ using TransposeFn =
 struct KernelTable {
   const char* name;
   StripFn strip[kOps][kTypes][8];
-  // Between strip forms of two types (a half is a float32 that is rounded to the half's values).
+  // Between strip forms of two types (a half is a float32 rounded to the half's values).
   StripFn convert[kTypes][kTypes];
-  // Strip form <-> memory form of the halves; indexed by type - F16.
+  // Strip form <-> memory form of halves; indexed by type - F16.
   StripFn load_half[2];
   StripFn store_half[2];
   ReduceFn reduce[kReductions][kTypes];
@@ -72,8 +71,8 @@ struct KernelTable {
   void (*philox)(int32_t* d, const int64_t* index, uint64_t seed, uint64_t offset, int64_t n);
 };
 
-// The best table for this host; FTM_MACHINE_KERNELS=portable|avx2|avx512 narrows the choice, for
-// tests.
+// Returns the best table for this host. The environment variable MACHINE_KERNELS=portable|avx2|
+// avx512 selects a lesser one, for tests.
 const KernelTable& kernels();
 
 } // namespace ftm

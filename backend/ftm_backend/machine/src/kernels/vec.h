@@ -1,7 +1,7 @@
-// Vectors of the width that this translation unit is compiled for, on GCC's vector extensions.
+// Vectors of the width that this translation unit is compiled for, by GCC's vector extensions.
 //
-// Everything in kernels/ sits in a namespace named by FTM_ISA, so that code compiled for one
-// instruction set never stands in for another's.
+// Everything in kernels/ is in a namespace named by FTM_ISA, so that the linker never replaces code
+// for one instruction set by another's.
 #pragma once
 
 #include <cstdint>
@@ -51,14 +51,14 @@ template <class V>
 FTM_INLINE void store(void* p, V v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
-// The first `count` lanes only.
+// Loads the first `count` lanes only.
 template <class T, class V>
 FTM_INLINE void store_part(T* p, V v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) p[i] = v[i];
 }
 
-// x in every lane.  x - 0 is x whatever x is, so the compiler makes one broadcasting load of it; 0
-// + x is an addition and a shuffle, which take the units that products need, and loses the sign of
+// x in every lane. x - 0 is x for all x, so the compiler emits one broadcasting load. 0 + x would
+// emit an addition and a shuffle, which occupy the units that products need, and lose the sign of
 // -0.
 template <class V, class T>
 FTM_INLINE V broadcast(T x) {
@@ -77,7 +77,7 @@ FTM_INLINE vi bits(vf v) {
 FTM_INLINE vl bits(vd v) {
   return (vl)v;
 }
-// a - b of bits that are of any number, a NaN's too: without a sign, since what does not fit wraps.
+// a - b of the bits of any float, including NaN: unsigned, since it may wrap.
 FTM_INLINE vi difference(vi a, vi b) {
   return (vi)((Vec<uint32_t>)a - (Vec<uint32_t>)b);
 }
@@ -85,7 +85,7 @@ FTM_INLINE vl difference(vl a, vl b) {
   return (vl)((Vec<uint64_t>)a - (Vec<uint64_t>)b);
 }
 
-// a * b + c, in one rounding where the hardware has it.  For polynomials; VFMA has its own loop.
+// a * b + c, rounded once if the hardware has FMA. For polynomials; VFMA has its own loop.
 FTM_INLINE vf fma(vf a, vf b, vf c) {
 #if defined(__AVX512F__)
   return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -127,8 +127,7 @@ FTM_INLINE vd nearest(vd x) {
   return (x + magic) - magic;
 }
 
-// x * 2^n in two steps, so that subnormal results and n up to twice the exponent range come out
-// right.
+// x * 2^n in two steps, so that subnormal results and n up to twice the exponent range are right.
 FTM_INLINE vf scale(vf x, vi n) {
   vi first = n >> 1;
   vi second = n - first;
