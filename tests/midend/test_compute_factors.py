@@ -45,19 +45,19 @@ class Product:
     def scale(self) -> tuple[int, ...]:
         """Of the factor's dimension 1: channels, or columns."""
         return (
-            (1, self.prologue[1], 1, 1)
+            (1, self.factor[1], 1, 1)
             if self.op in ("weights", "windows")
-            else (self.prologue[1],)
+            else (self.factor[1],)
         )
 
     @property
     def weights(self) -> tuple[int, ...]:
         """Their shape."""
-        return (self.prologue[1], self.x[1], self.kernel, self.kernel)
+        return (self.factor[1], self.x[1], self.kernel, self.kernel)
 
     def inputs(self) -> list[torch.Tensor]:
         generator = torch.Generator().manual_seed(0)
-        shapes: Sequence[tuple[int, ...]] = (self.prologue, self.scale, self.prologue, self.x)
+        shapes: Sequence[tuple[int, ...]] = (self.factor, self.scale, self.factor, self.x)
         if self.op == "weights":
             shapes = (*shapes, self.weights)
         return [
@@ -85,7 +85,7 @@ class Product:
         d = self.dtype
         factor, scale, x, result = (
             f"{d}[{','.join(map(str, s))}]"
-            for s in (self.prologue, self.scale, self.x, self.reference().shape)
+            for s in (self.factor, self.scale, self.x, self.reference().shape)
         )
         lines = [f"param {factor}", f"param {scale}", f"param {factor}", f"param {x}"]
         weights = f"{d}[{','.join(map(str, self.weights))}]"
@@ -119,7 +119,7 @@ class Product:
         else:
             factors = [made, 3]
             if self.op in ("tn", "nt"):
-                rows, columns = self.prologue if self.op == "tn" else self.x
+                rows, columns = self.factor if self.op == "tn" else self.x
                 base, factors[self.op == "nt"] = factors[self.op == "nt"], made + 1
                 lines.append(
                     f"ftm.view(base=%{base}, sizes=[{columns},{rows}], strides=[1,{columns}], offset=0) : {d}[{columns},{rows}]"

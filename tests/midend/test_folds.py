@@ -173,7 +173,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     caches = (col2im._plan, panel_schedule.fitting_plan, panel_schedule._coarse)
     for cache in caches:
         cache.cache_clear()
-    monkeypatch.setattr(candidate_tile_sizes, "LARGE_IMAGE", 0)
+    monkeypatch.setattr(candidate_tile_sizes, "LARGE_FEATURE_MAP", 0)
     monkeypatch.setitem(candidate_tile_sizes.LARGEST, "n", 64)
     yield
     for cache in caches:

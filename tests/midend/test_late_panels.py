@@ -89,7 +89,7 @@ def _force(
         made.append(
             PanelSchedule(
                 m, _cut(N, 16), k, chunks, -(-m.blocks // chunks), rows, columns, share, m_outer, keep, "gsm" if share == "a" else "sm",
-                trans_a, b_layout, transpose_c, 2, 1.0, 1.0, 1.0, late=late,
+                trans_a, b_layout, transpose_c, 2, 1.0, 1.0, 1.0, deferred_chunks=late,
             )
         )  # fmt: skip
         return 0, made[-1]

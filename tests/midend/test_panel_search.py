@@ -25,7 +25,7 @@ class Whole(PanelSearchSpace):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.least = self.least if self.least == inf else 0.0
+        self.least_cycles = self.least_cycles if self.least_cycles == inf else 0.0
 
 
 def price_all(
