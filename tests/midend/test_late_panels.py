@@ -24,7 +24,7 @@ LOOPS = {"m": (True, False), "m keeps A": (True, True), "n": (False, False)}
 FORMS = {  # whether A, B and C lie transposed; how B is taken; chunks of a panel
     "NN": (False, False, False, "plain", 3),
     "NT": (False, True, False, "dot", 1),
-    "TT, turned": (True, True, False, "turned", 5),
+    "TT, turned": (True, True, False, "transposed", 5),
     "TN, C turned": (True, False, True, "plain", 2),
 }
 

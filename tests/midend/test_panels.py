@@ -87,7 +87,7 @@ def test_every_plan_is_right(
     forms = {
         "mk,kn->mn": (False, "plain", False),
         "mk,nk->mn": (False, "dot", False),
-        "km,nk->mn": (True, "turned", False),
+        "km,nk->mn": (True, "transposed", False),
         "km,kn->nm": (True, "plain", True),
     }
     for number, (equation, (trans_a, b_layout, transpose_c)) in enumerate(forms.items()):

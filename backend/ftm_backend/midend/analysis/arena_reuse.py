@@ -25,7 +25,7 @@ class ArenaReuse(Generic[Owner]):
         """Start with an arena without owners."""
         self._starts: list[int] = []
         self._spans: list[tuple[int, Owner]] = []  # end, owner; parallel to _starts
-        self._general: _General[Owner] | None = None
+        self._symbolic: _SymbolicReuse[Owner] | None = None
 
     def take(self, start: int, end: int, owner: Owner) -> list[Owner]:
         """Set the owner of the bytes from ``start`` to ``end``.
@@ -33,13 +33,13 @@ class ArenaReuse(Generic[Owner]):
         Returns:
             The previous owners of any of these bytes. With symbolic offsets, all possible ones.
         """
-        if self._general is None and not isinstance(start, SymInt) and not isinstance(end, SymInt):
+        if self._symbolic is None and not isinstance(start, SymInt) and not isinstance(end, SymInt):
             return self._take(start, end, owner)
-        if self._general is None:
-            self._general = _General()
+        if self._symbolic is None:
+            self._symbolic = _SymbolicReuse()
             for begin, (stop, earlier) in zip(self._starts, self._spans, strict=True):
-                self._general.take(begin, stop, earlier)
-        return self._general.take(start, end, owner)
+                self._symbolic.take(begin, stop, earlier)
+        return self._symbolic.take(start, end, owner)
 
     def _take(self, start: int, end: int, owner: Owner) -> list[Owner]:
         low = bisect_left(self._starts, start)
@@ -73,7 +73,7 @@ class _Region(Generic[Owner]):
     owner: Owner
 
 
-class _General(Generic[Owner]):
+class _SymbolicReuse(Generic[Owner]):
     """The same for symbolic offsets: returns all owners that may overlap."""
 
     def __init__(self) -> None:
@@ -85,17 +85,17 @@ class _General(Generic[Owner]):
         order = self._order
         new = _Region(order.number(start), order.number(end), at_hand(start), at_hand(end), owner)
         order.note(new.end, new.begin)
-        met: list[_Region[Owner]] = []
+        overlapping: list[_Region[Owner]] = []
         # Nearest region first: it orders the ones before it.
         for region in sorted(self._regions, key=attrgetter("last"), reverse=True):
             if region.last > new.first or not order.never_less(new.begin, region.end):
-                met.append(region)
-        for region in sorted(met, key=attrgetter("first")):
+                overlapping.append(region)
+        for region in sorted(overlapping, key=attrgetter("first")):
             if region.first >= new.last and order.never_less(region.begin, new.end):
-                met.remove(region)
-        gone = {id(r) for r in met if self._covers(new, r)}
+                overlapping.remove(region)
+        gone = {id(r) for r in overlapping if self._covers(new, r)}
         self._regions = [new, *(region for region in self._regions if id(region) not in gone)]
-        return [region.owner for region in met]
+        return [region.owner for region in overlapping]
 
     def _covers(self, new: _Region[Owner], old: _Region[Owner]) -> bool:
         """Whether the new region certainly covers an old one."""

@@ -115,15 +115,15 @@ class FeatureMapConsumer:
         kernel: The kernel that loads it.
         kind: Kind of the new kernel.
         statements: Statements of the new kernel.
-        instead: Maps replaced statements to new ones.
-        longer: Modelled extra cycles.
+        replacements: Maps replaced statements to new ones.
+        extra_cycles: Modelled extra cycles.
     """
 
     kernel: Kernel
     kind: str
     statements: list[Statement]
-    instead: dict[Statement, Statement]
-    longer: float
+    replacements: dict[Statement, Statement]
+    extra_cycles: float
 
 
 def can_recompute(kernel: Kernel) -> bool:
@@ -132,31 +132,31 @@ def can_recompute(kernel: Kernel) -> bool:
 
 
 def recompute_feature_map(
-    kernel: Kernel, makers: FeatureMapProducer, machine: MachineParameters
+    kernel: Kernel, producers: FeatureMapProducer, machine: MachineParameters
 ) -> FeatureMapConsumer | None:
     """Return the kernel with the feature map recomputed; None if that is impossible.
 
     Args:
         kernel: A kernel that loads the feature map, and that ``can_recompute`` accepts.
-        makers: The feature map.
+        producers: The feature map.
         machine: The target.
     """
     first, *others = kernel.statements
-    instead: dict[Statement, Statement] = {}
+    replacements: dict[Statement, Statement] = {}
     before: list[Statement] = []
-    if makers.image in first.reads():
-        found = _multiplied(first, makers) if kernel.kind == "contraction" else None
+    if producers.image in first.reads():
+        found = _as_prologue(first, producers) if kernel.kind == "contraction" else None
         if found is None:
             return None
-        before, instead[first] = [found[0]], found[1]
-    chain = [instead.get(first, first)]
+        before, replacements[first] = [found[0]], found[1]
+    chain = [replacements.get(first, first)]
     for statement in others:
-        if makers.image in statement.reads():
-            inlined = _inlined(statement, makers)
+        if producers.image in statement.reads():
+            inlined = _as_epilogue(statement, producers)
             if inlined is None or before:  # no network needs both
                 return None
-            instead[statement] = inlined
-        chain.append(instead.get(statement, statement))
+            replacements[statement] = inlined
+        chain.append(replacements.get(statement, statement))
         if not _can_follow(kernel.kind)(chain[:-1], chain[-1], machine):
             return None
     apart, together = (
@@ -166,7 +166,11 @@ def recompute_feature_map(
     if apart is None or together is None:
         return None
     return FeatureMapConsumer(
-        kernel, "computed" if before else kernel.kind, [*before, *chain], instead, together - apart
+        kernel,
+        "computed" if before else kernel.kind,
+        [*before, *chain],
+        replacements,
+        together - apart,
     )
 
 
@@ -179,15 +183,15 @@ def _can_follow(kind: str) -> Callable[[Sequence[Statement], Statement, MachineP
 
 
 def _cycles(
-    kind: str, statements: list[Statement], makers: list[Statement], machine: MachineParameters
+    kind: str, statements: list[Statement], producers: list[Statement], machine: MachineParameters
 ) -> float | None:
     """Return the modelled cycles of a kernel; None if it has no panel schedule."""
     if kind == "fold":
         plan = col2im.planned(statements, machine)
         return None if plan is None else plan.cycles
     chosen = (
-        schedule_with_prologue(align_all(statements), makers, machine)
-        if makers
+        schedule_with_prologue(align_all(statements), producers, machine)
+        if producers
         else schedule(align_all(statements), machine)
     )
     return (
@@ -197,17 +201,17 @@ def _cycles(
     )
 
 
-def _multiplied(
-    product: Statement, makers: FeatureMapProducer
+def _as_prologue(
+    product: Statement, producers: FeatureMapProducer
 ) -> tuple[Statement, Statement] | None:
     """Return the statement that computes a product's operand, and the product that reads it."""
     read = {
-        operand.value for operand in product.operands if operand.value.in_memory is makers.image
+        operand.value for operand in product.operands if operand.value.in_memory is producers.image
     }
-    maker = makers.of(next(iter(read))) if len(read) == 1 else None
-    if maker is None:
+    producer = producers.of(next(iter(read))) if len(read) == 1 else None
+    if producer is None:
         return None
-    (made,) = maker.writes()
+    (made,) = producer.writes()
     operands = {o: Operand(made, o.index) if o.value in read else o for o in product.operands}
     (result,) = product.results
     done: dict[Node, Node] = {}
@@ -218,16 +222,16 @@ def _multiplied(
             else rebuilt(node, done)
         )
     results = [replace(result, yields=done[result.yields], stores=list(result.stores))]
-    return maker, Statement(
+    return producer, Statement(
         "linalg.generic", product.loops, product.reduced, list(operands.values()), results
     )
 
 
-def _inlined(statement: Statement, makers: FeatureMapProducer) -> Statement | None:
+def _as_epilogue(statement: Statement, producers: FeatureMapProducer) -> Statement | None:
     """Return the statement with the feature map's element substituted for its loads."""
     results = [replace(result, stores=list(result.stores)) for result in statement.results]
     made = replace(statement, op="linalg.generic", results=results, tensors=(), attributes={})
-    cuts = cuts_of(made, makers.image, makers.image.shape)
+    cuts = cuts_of(made, producers.image, producers.image.shape)
     if (
         cuts is None
         or any(len(pieces) > 1 for pieces in cuts)
@@ -235,5 +239,5 @@ def _inlined(statement: Statement, makers: FeatureMapProducer) -> Statement | No
         or statement.gathers
     ):
         return None
-    read_instead(made, makers.image, makers.element, makers.image.shape, cuts)
+    read_instead(made, producers.image, producers.element, producers.image.shape, cuts)
     return made

@@ -43,7 +43,7 @@ class _Checked:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ComputedIndex:
     """A computed index: ``node``, over the loops of ``statement``, must lie in [0, size)."""
 
     statement: Statement
@@ -64,20 +64,22 @@ class FaultAnalysis:
         for value, result in zip(kernel.outputs, kernel.made, strict=True):
             if result is not None and value.dtype.startswith("i"):
                 self._made[value] = (result, inputs)
-        places = [p for s in kernel.statements for p in _places(s)]
-        open_places = [p for p in places if not self._proved(p, inputs)]
-        for place in open_places:
-            self._learn(place, inputs)
-        return bool(open_places)
+        indices = [p for s in kernel.statements for p in _computed_indices(s)]
+        unproved = [p for p in indices if not self._proved(p, inputs)]
+        for computed_index in unproved:
+            self._record_bounds(computed_index, inputs)
+        return bool(unproved)
 
-    def _proved(self, place: _Place, inputs: Inputs) -> bool:
-        low, high = self._ranges(place.statement, inputs).of(place.node)
-        return low >= 0 and high < place.size
+    def _proved(self, computed_index: _ComputedIndex, inputs: Inputs) -> bool:
+        low, high = self._ranges(computed_index.statement, inputs).of(computed_index.node)
+        return low >= 0 and high < computed_index.size
 
-    def _learn(self, place: _Place, inputs: Inputs) -> None:
-        loops = place.statement.loops
+    def _record_bounds(self, computed_index: _ComputedIndex, inputs: Inputs) -> None:
+        loops = computed_index.statement.loops
         for node, bounds in (
-            self._ranges(place.statement, inputs).demand(place.node, 0, place.size - 1).values()
+            self._ranges(computed_index.statement, inputs)
+            .demand(computed_index.node, 0, computed_index.size - 1)
+            .values()
         ):
             operand: Operand = node.payload
             if operand.value in inputs:
@@ -133,7 +135,7 @@ class FaultAnalysis:
         return choose(made[0], start[0]), choose(made[1], start[1])
 
 
-def _places(statement: Statement) -> list[_Place]:
+def _computed_indices(statement: Statement) -> list[_ComputedIndex]:
     """Return the computed indices of a statement; none if its loops are empty."""
     if statement.op == "ftm.scatter":
         dest, indices, _ = (t.view.sizes for t in statement.tensors)
@@ -141,7 +143,7 @@ def _places(statement: Statement) -> list[_Place]:
             return []
         over = Statement(statement.op, indices, (False,), [], [])
         return [
-            _Place(
+            _ComputedIndex(
                 over,
                 Node("in", statement.operands[1].value.dtype, payload=statement.operands[1]),
                 dest[0],
@@ -150,7 +152,7 @@ def _places(statement: Statement) -> list[_Place]:
     if not statement.gathers or 0 in statement.loops:
         return []
     return [
-        _Place(statement, n.operands[0], volume(n.payload.shape))
+        _ComputedIndex(statement, n.operands[0], volume(n.payload.shape))
         for n in walk(r.yields for r in statement.results)
         if n.op == "gather"
     ]

@@ -29,7 +29,7 @@ from ftm_backend.target.presets import ELEMENT_BYTES
 
 __all__ = ["KernelArguments", "arguments_of", "statement_key", "structural_key"]
 
-_SHIFTED = (
+_AFFINE_KINDS = (
     "nest",
     "contraction",
     "attention",
@@ -64,7 +64,7 @@ def arguments_of(kernel: Kernel) -> KernelArguments:
     symbols = dict.fromkeys(
         str(v.symbol) for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces)
     )
-    lowest = _lowest(kernel) if kernel.kind in _SHIFTED else {}
+    lowest = _lowest_elements(kernel) if kernel.kind in _AFFINE_KINDS else {}
     bodies = tuple(nodes_of(statement.results) for statement in kernel.statements)
     starts = [r.init for s in kernel.statements for r in s.results if isinstance(r.init, Node)]
     scalars = dict.fromkeys(
@@ -77,7 +77,7 @@ def arguments_of(kernel: Kernel) -> KernelArguments:
     )
 
 
-def _lowest(kernel: Kernel) -> dict[str, int]:
+def _lowest_elements(kernel: Kernel) -> dict[str, int]:
     """Return the first element that the kernel accesses in each buffer.
 
     0 for buffers with computed indices.
@@ -91,11 +91,13 @@ def _lowest(kernel: Kernel) -> dict[str, int]:
             )
             found[value.symbol] = min(found.get(value.symbol, first), first)
 
-    whole: set[str | None] = {value.symbol for value in kernel.workspaces}
+    indexed_by_data: set[str | None] = {value.symbol for value in kernel.workspaces}
     for statement in kernel.statements:
-        whole.update(v.symbol for v in statement.gathers)
-        whole.update(t.value.symbol for t in statement.tensors if statement.op.startswith("ftm."))
-        whole.update(
+        indexed_by_data.update(v.symbol for v in statement.gathers)
+        indexed_by_data.update(
+            t.value.symbol for t in statement.tensors if statement.op.startswith("ftm.")
+        )
+        indexed_by_data.update(
             o.value.in_memory.symbol for o in statement.operands if o.value.border is not None
         )
         for operand in statement.operands:
@@ -105,7 +107,9 @@ def _lowest(kernel: Kernel) -> dict[str, int]:
                 touch(store.target, store.index, statement.loops)
             if isinstance(result.init, Operand):
                 touch(result.init.value, result.init.index, statement.loops)
-    return {symbol: 0 if symbol in whole else max(first, 0) for symbol, first in found.items()}
+    return {
+        symbol: 0 if symbol in indexed_by_data else max(first, 0) for symbol, first in found.items()
+    }
 
 
 def structural_key(
@@ -118,7 +122,7 @@ def structural_key(
         arguments: Its arguments.
         shared: Pairs of parameters that are the same memory.
     """
-    writer = _Writer(arguments)
+    writer = _KeyWriter(arguments)
     writer.words += [
         kernel.kind,
         kernel.one_core,
@@ -153,14 +157,14 @@ def statement_key(statement: Statement) -> tuple[tuple[Any, ...], list[Value]]:
     body = nodes_of(statement.results)
     starts = walk(r.init for r in statement.results if isinstance(r.init, Node))
     scalars = dict.fromkeys(n.payload for n in (*body, *starts) if n.op == "scalar")
-    writer = _Writer(
+    writer = _KeyWriter(
         KernelArguments({}, {symbol: number for number, symbol in enumerate(scalars)}, ())
     )
     writer.statement(statement, body)
     return tuple(writer.words), writer.values
 
 
-class _Writer:
+class _KeyWriter:
     def __init__(self, arguments: KernelArguments) -> None:
         self._arguments = arguments
         self._known: dict[int, int] = {}

@@ -69,8 +69,8 @@ class _Builder:
         dtype, accumulator = pattern.dtype, ACCUMULATORS[pattern.dtype]
         rows, filters, k = plan.m.elements, plan.n.elements, pattern.columns
         self.pool = b.tile(dtype, filters, k, "gsm", plan.n.blocks)
-        self.arrived = b.tile(dtype, filters, k, "am", 2)
-        self.turned = b.tile(dtype, k, filters)
+        self.loaded = b.tile(dtype, filters, k, "am", 2)
+        self.transposed = b.tile(dtype, k, filters)
         self.box = (
             WindowBox(self.blocks, self.dw.windows, (*form.m, *form.k)) if self.dw.windows else None
         )
@@ -177,31 +177,33 @@ class _Builder:
                 self.blocks.load(
                     a, form.accesses[0], self.a_tile, self._a_slot(step), slices, *sides
                 )
-        b.copy(self.pool, number, self.arrived, slot)
+        b.copy(self.pool, number, self.loaded, slot)
         self.body.fetch(slices, slot)
 
     def _step(self, step: Index) -> None:
         b, last = self.b, self.plan.n.blocks - 1
         slices, slot, number = self._slices(step), b.rem(step, 2), b.rem(step, self.plan.n.blocks)
-        b.transpose(self.arrived, slot, self.turned, 0)
+        b.transpose(self.loaded, slot, self.transposed, 0)
         if self.box is not None:
             reads = self.box.reads(self.a_tile, slices, len(self.form.m))
-            b.mm_windows(self.a_tile, self._a_slot(step), *reads, self.turned, 0, self.product, 0)
+            b.mm_windows(
+                self.a_tile, self._a_slot(step), *reads, self.transposed, 0, self.product, 0
+            )
         else:
             b.mm(
                 self.a_tile,
                 self._a_slot(step),
-                self.turned,
+                self.transposed,
                 0,
                 self.product,
                 0,
                 trans_a=self.plan.trans_a,
             )
         with b.where(("eq", number, 0)):
-            b.mm(self.weight, slot, self.arrived, slot, self.sums, 0, trans_a=True)
+            b.mm(self.weight, slot, self.loaded, slot, self.sums, 0, trans_a=True)
         if last:
             with b.where(("lt", 0, number)):
-                b.mm(self.weight, slot, self.arrived, slot, self.sums, 0, acc=True, trans_a=True)
+                b.mm(self.weight, slot, self.loaded, slot, self.sums, 0, acc=True, trans_a=True)
         b.transpose(self.product, 0, self.result, slot)
         self.body.finish(slices, slot, slot, slot)
         with b.where(("eq", number, last)):

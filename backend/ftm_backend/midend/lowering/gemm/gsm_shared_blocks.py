@@ -29,13 +29,13 @@ class GsmSharedBlocks:
             roles.form,
             roles.plan,
         )
-        n, k, turned = self.plan.n.elements, self.plan.k.elements, self.plan.b_layout != "plain"
+        n, k, transposed = self.plan.n.elements, self.plan.k.elements, self.plan.b_layout != "plain"
         self.inside = prod(self.form.sizes(self.form.n[1:]))
         gsm_slot = (
             (n // self.inside, k * self.inside)
             if self.plan.split_rows
             else (n, k)
-            if turned
+            if transposed
             else (k, n)
         )
         slots = self.plan.n.blocks * self.plan.k.blocks if self.plan.b_in_gsm else 2

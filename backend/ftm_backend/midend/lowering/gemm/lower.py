@@ -150,11 +150,11 @@ class _Nest:
         dtype: str,
         rows: TileCut,
         columns: TileCut,
-        turned: bool,
+        transposed: bool,
         space: str,
         resident: tuple[bool, int],
     ) -> Any:
-        first, second = (columns, rows) if turned else (rows, columns)
+        first, second = (columns, rows) if transposed else (rows, columns)
         # A tile that each iteration loads gets one slot; the pass ``multi-buffer`` adds more.
         depth = resident[1] if resident[0] else 1
         return self.b.tile(dtype, first.elements, pitch(second.elements, dtype), space, depth)
@@ -269,11 +269,11 @@ class _Nest:
         """Load the tile of A or of B at ``slices``."""
         form, plan, roles = self.form, self.plan, self.roles
         if is_a:
-            rows, columns, turned = form.m, form.k, plan.trans_a
+            rows, columns, transposed = form.m, form.k, plan.trans_a
             operand, access, tile = roles.a, form.accesses[0], self.a_tile
         else:
-            rows, columns, turned = form.k, form.n, plan.trans_b
+            rows, columns, transposed = form.k, form.n, plan.trans_b
             operand, access, tile = roles.b, form.accesses[1], self.b_tile
-        if turned:
+        if transposed:
             rows, columns = columns, rows
         self.blocks.load(operand.value, access, tile, slot, slices, rows, columns)

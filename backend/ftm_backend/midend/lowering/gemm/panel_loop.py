@@ -169,16 +169,16 @@ class PanelLoop:
                 self.box, roles.prologue, roles.access, self.a_tile, 2 * plan.chunks
             )
         self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
-        turned = plan.b_layout != "plain"
+        transposed = plan.b_layout != "plain"
         is_b = roles.prologue is not None and self.a_prologue is None
         self.b_prologue = self._b_prologue_body() if is_b else None
         if self.b_prologue is not None:
             (self.b_arrival,) = self.b_prologue.tiles.values()
         else:
-            arrives = 2 if plan.b_layout == "turned" else self._ring_slots(self.b_kept)
-            self.b_arrival = b.tile(dtype, *((n, k) if turned else (k, n)), "am", arrives)
+            arrives = 2 if plan.b_layout == "transposed" else self._ring_slots(self.b_kept)
+            self.b_arrival = b.tile(dtype, *((n, k) if transposed else (k, n)), "am", arrives)
         self.b_tile = self.b_arrival
-        if plan.b_layout == "turned":
+        if plan.b_layout == "transposed":
             self.b_tile = b.tile(dtype, k, n, "am", self._ring_slots(True) if self.b_kept else 1)
         if plan.share == "b" or plan.b_in_gsm:
             self.shared_b = GsmSharedBlocks(self.blocks, roles)
@@ -246,7 +246,7 @@ class PanelLoop:
         sides, max_extents = (
             ((form.n, form.k), (n, k)) if plan.b_layout != "plain" else ((form.k, form.n), (k, n))
         )
-        slots = self._ring_slots(True) if self.b_kept and plan.b_layout != "turned" else 1
+        slots = self._ring_slots(True) if self.b_kept and plan.b_layout != "transposed" else 1
         return TileBody(
             self.blocks,
             *sides,
@@ -423,7 +423,7 @@ class PanelLoop:
             return
         slot = (
             self.b.rem(step.number, 2)
-            if plan.b_layout == "turned"
+            if plan.b_layout == "transposed"
             else self._ring_slot(step, self.b_kept)
         )
         if plan.share == "b" or plan.b_in_gsm:
@@ -483,8 +483,8 @@ class PanelLoop:
     def _prepare_b(self, step: PanelStep) -> None:
         """Emit B's prologue and transposition for the step, unless B is resident already."""
         b, plan = self.b, self.plan
-        if plan.b_layout == "turned" or self.b_prologue is not None:
-            slot, arrived = self._ring_slot(step, True) if self.b_kept else 0, b.rem(step.number, 2)
+        if plan.b_layout == "transposed" or self.b_prologue is not None:
+            slot, loaded = self._ring_slot(step, True) if self.b_kept else 0, b.rem(step.number, 2)
             with b.where(
                 *(
                     [("eq", step.inner, 0)]
@@ -497,11 +497,11 @@ class PanelLoop:
                         self._batch_slices(step) | self._column_slices(step) | self._k_slices(step)
                     )
                     self.b_prologue.finish(
-                        slices, 0, 0 if plan.b_layout == "turned" else slot, arrived
+                        slices, 0, 0 if plan.b_layout == "transposed" else slot, loaded
                     )
-                    arrived = 0
-                if plan.b_layout == "turned":
-                    b.transpose(self.b_arrival, arrived, self.b_tile, slot)
+                    loaded = 0
+                if plan.b_layout == "transposed":
+                    b.transpose(self.b_arrival, loaded, self.b_tile, slot)
 
     def _products(self, step: PanelStep, first: bool, last: bool) -> None:
         b, plan = self.b, self.plan
@@ -521,7 +521,9 @@ class PanelLoop:
 
     def _b_slot(self, step: PanelStep) -> Index:
         """Return the slot of B for the step's products."""
-        alone = not self.b_kept and (self.plan.b_layout == "turned" or self.b_prologue is not None)
+        alone = not self.b_kept and (
+            self.plan.b_layout == "transposed" or self.b_prologue is not None
+        )
         return 0 if alone else self._ring_slot(step, self.b_kept)
 
     def _product(

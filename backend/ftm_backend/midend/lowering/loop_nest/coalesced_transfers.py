@@ -21,12 +21,12 @@ from ftm_backend.target.presets import ELEMENT_BYTES
 if TYPE_CHECKING:
     from ftm_backend.midend.lowering.loop_nest.emit_loops import NestEmitter
 
-__all__ = ["fetch", "pays", "put"]
+__all__ = ["is_profitable", "load", "store"]
 
 
-def pays(nest: NestEmitter, place: AxisPosition, dtype: str) -> bool:
-    """Whether a tile of all rows and columns at ``place`` is cheaper to transfer coalesced."""
-    plan, machine, steps = nest.plan, nest.kernel.machine, place.steps
+def is_profitable(nest: NestEmitter, position: AxisPosition, dtype: str) -> bool:
+    """Whether a tile of all rows and columns at ``position`` is cheaper to transfer coalesced."""
+    plan, machine, steps = nest.plan, nest.kernel.machine, position.steps
     if (
         not machine.transposes_on_chip
         or len(plan.rows) != 1
@@ -53,24 +53,24 @@ def pays(nest: NestEmitter, place: AxisPosition, dtype: str) -> bool:
     return together + cost_rules.transfer_cycles(machine, 0.0, on_chip, 0.0) < separate
 
 
-def fetch(nest: NestEmitter, buffer: BufferAddress, place: AxisPosition, tile: TileDecl) -> None:
+def load(nest: NestEmitter, buffer: BufferAddress, position: AxisPosition, tile: TileDecl) -> None:
     """Load a tile."""
     b, joined = nest.b, _tile(nest, tile.dtype)
-    b.load(buffer, nest.address(place), joined, 0, *_in_memory(nest, place))
+    b.load(buffer, nest.address(position), joined, 0, *_in_memory(nest, position))
     count, run = _sizes(nest)
     b.copy_windows(
         joined, 0, [nest.extent(rows=True), count, run], [run, joined.columns, 1], 1, tile, 0
     )
 
 
-def put(nest: NestEmitter, tile: TileDecl, buffer: BufferAddress, place: AxisPosition) -> None:
+def store(nest: NestEmitter, tile: TileDecl, buffer: BufferAddress, position: AxisPosition) -> None:
     """Store a tile."""
     b, joined = nest.b, _tile(nest, tile.dtype)
     count, run = _sizes(nest)
     b.copy_windows(
         tile, 0, [count, nest.extent(rows=True), run], [run, tile.columns, 1], 1, joined, 0
     )
-    b.store(joined, 0, buffer, nest.address(place), *_in_memory(nest, place))
+    b.store(joined, 0, buffer, nest.address(position), *_in_memory(nest, position))
 
 
 def _sizes(nest: NestEmitter) -> tuple[int, int]:
@@ -83,8 +83,8 @@ def _tile(nest: NestEmitter, dtype: str) -> TileDecl:
     return nest.b.tile(dtype, count, nest.plan.row_count() * run)
 
 
-def _in_memory(nest: NestEmitter, place: AxisPosition) -> tuple[list[Index], list[int], int]:
+def _in_memory(nest: NestEmitter, position: AxisPosition) -> tuple[list[Index], list[int], int]:
     """Return extents and strides of the transfer, and its number of row dimensions."""
     outer = nest.plan.columns[:-1]
     run = nest.b.mul(nest.extent(rows=True), nest.plan.columns[-1].extent)
-    return [*(a.extent for a in outer), run], [*(place.steps[a] for a in outer), 1], len(outer)
+    return [*(a.extent for a in outer), run], [*(position.steps[a] for a in outer), 1], len(outer)

@@ -22,7 +22,11 @@ from ftm_backend.midend.lowering.gemm.block_transfers import sides
 from ftm_backend.midend.lowering.loop_nest import coalesced_transfers
 from ftm_backend.midend.lowering.loop_nest.emit_maps import MapEmitter
 from ftm_backend.midend.lowering.loop_nest.linalg_index import IndexPositions
-from ftm_backend.midend.lowering.loop_nest.reductions import ReductionForm, form_of, partial_results
+from ftm_backend.midend.lowering.loop_nest.reductions import (
+    ReductionForm,
+    partial_results,
+    reduction_form,
+)
 from ftm_backend.midend.schedule.loop_nest.map_stages import kept_values, stages_of
 from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxis
 from ftm_backend.midend.schedule.loop_nest.tiling import NestTiling
@@ -38,7 +42,9 @@ class NestEmitter:
         self.stages = stages_of(self.axes)
         self.kept = kept_values(self.axes, self.stages)
         self.forms: dict[Statement, ReductionForm] = {
-            s: form_of(plan, s, stage.narrow) for stage in self.stages for s in stage.statements
+            s: reduction_form(plan, s, stage.narrow)
+            for stage in self.stages
+            for s in stage.statements
         }
         self.base: dict[TileAxis, Index] = {}  # first element of the tile along each axis
         self.count: dict[TileAxis, Index] = {a: a.extent for a in self.axes.axes}
@@ -60,61 +66,63 @@ class NestEmitter:
         plan, b = self.plan, self.b
         if plan.parts:
             self._build_parts()
-        elif plan.divided is not None:
-            self._ranges[plan.divided.axis] = core_share(b, self.kernel, plan.divided.trips)
-            self._nest(0)
+        elif plan.shared_level is not None:
+            self._ranges[plan.shared_level.axis] = core_share(
+                b, self.kernel, plan.shared_level.trip_count
+            )
+            self._emit_level(0)
         elif self.kernel.one_core:
-            self._nest(0)
+            self._emit_level(0)
         else:
             with b.if_(b.compare("eq", b.core_id(), 0)):
-                self._nest(0)
+                self._emit_level(0)
 
     # --- loops
 
     def _build_parts(self) -> None:
         plan, b = self.plan, self.b
-        assert plan.divided is not None
+        assert plan.shared_level is not None
         results = partial_results(plan)
         low, high = core_share(b, self.kernel, plan.parts)
         with b.for_(low, high) as part:
-            trips = plan.divided.trips
-            self._ranges[plan.divided.axis] = (
-                b.div(b.mul(part, trips), plan.parts),
-                b.div(b.mul(b.add(part, 1), trips), plan.parts),
+            trip_count = plan.shared_level.trip_count
+            self._ranges[plan.shared_level.axis] = (
+                b.div(b.mul(part, trip_count), plan.parts),
+                b.div(b.mul(b.add(part, 1), trip_count), plan.parts),
             )
             for result, space in zip(results, self.kernel.workspaces, strict=True):
                 self.partial[result] = (str(space.symbol), b.mul(part, volume(result.value.shape)))
-            self._nest(0)
+            self._emit_level(0)
         b.barrier()
         for result, space in zip(results, self.kernel.workspaces, strict=True):
             self._combine(result, str(space.symbol))
 
-    def _nest(self, depth: int) -> None:
+    def _emit_level(self, depth: int) -> None:
         plan, b = self.plan, self.b
-        if depth == plan.inner:
+        if depth == plan.accumulator_depth:
             self._load_at(depth)
             self._map.start_accumulators()
-        elif depth < plan.inner or depth <= len(plan.levels):
+        elif depth < plan.accumulator_depth or depth <= len(plan.levels):
             self._load_at(depth)
         if depth == len(plan.levels):
-            self._tile()
+            self._emit_stages()
         else:
             level = plan.levels[depth]
-            low, high = self._ranges.get(level.axis, (0, level.trips))
-            with b.for_(low, high) as trip:
+            low, high = self._ranges.get(level.axis, (0, level.trip_count))
+            with b.for_(low, high) as iteration:
                 axis = level.axis
-                self.base[axis] = b.mul(trip, level.step)
+                self.base[axis] = b.mul(iteration, level.step)
                 if divides(level.step, axis.extent):
                     self.count[axis] = level.step
                 else:
                     self.count[axis] = b.min(level.step, b.sub(axis.extent, self.base[axis]))
-                self._nest(depth + 1)
+                self._emit_level(depth + 1)
             self.base.pop(level.axis)
             self.count[level.axis] = level.axis.extent
-        if depth == plan.inner:
+        if depth == plan.accumulator_depth:
             self._map.finish_accumulators()
 
-    def _tile(self) -> None:
+    def _emit_stages(self) -> None:
         for stage in self.stages:
             self._map.write(stage)
 
@@ -122,8 +130,8 @@ class NestEmitter:
 
     def key(self, statement: Statement, operand: Operand) -> tuple[object, AxisPosition]:
         """Return a key of the tile of an operand in DDR, and its address."""
-        place = self.axes.place(statement, operand.index)
-        return (operand.value, place.const, frozenset(place.steps.items())), place
+        position = self.axes.position(statement, operand.index)
+        return (operand.value, position.const, frozenset(position.steps.items())), position
 
     def _schedule_loads(self) -> None:
         """Hoist each load into the outermost loop that its address depends on."""
@@ -132,30 +140,30 @@ class NestEmitter:
             for operand in s.operands:
                 if operand.value.producer in self.forms:
                     continue
-                key, place = self.key(s, operand)
+                key, position = self.key(s, operand)
                 if key in seen:
                     continue
                 seen.add(key)
-                self._loads.setdefault(self.plan.levels_around(place), []).append(
-                    (key, operand, place)
+                self._loads.setdefault(self.plan.levels_around(position), []).append(
+                    (key, operand, position)
                 )
 
     def _load_at(self, depth: int) -> None:
-        for key, operand, place in self._loads.get(depth, ()):
-            rows, columns = self.reach(place)
-            self.tiles[key] = self.load(operand, place, rows, columns)
+        for key, operand, position in self._loads.get(depth, ()):
+            rows, columns = self.dependence(position)
+            self.tiles[key] = self.load(operand, position, rows, columns)
 
-    def reach(self, place: AxisPosition) -> tuple[bool, bool]:
+    def dependence(self, position: AxisPosition) -> tuple[bool, bool]:
         """Whether an address depends on rows, and whether on columns."""
         return (
-            any(a in place.steps for a in self.plan.rows),
-            any(a in place.steps for a in self.plan.columns),
+            any(a in position.steps for a in self.plan.rows),
+            any(a in position.steps for a in self.plan.columns),
         )
 
     def load(
         self,
         operand: Operand,
-        place: AxisPosition,
+        position: AxisPosition,
         rows: bool,
         columns: bool,
         tile: TileDecl | None = None,
@@ -165,11 +173,16 @@ class NestEmitter:
         if tile is None:
             tile = self.tile(value.dtype, rows, columns)
         buffer, border = self.source(value)
-        if rows and columns and not border and coalesced_transfers.pays(self, place, value.dtype):
-            coalesced_transfers.fetch(self, buffer, place, tile)
+        if (
+            rows
+            and columns
+            and not border
+            and coalesced_transfers.is_profitable(self, position, value.dtype)
+        ):
+            coalesced_transfers.load(self, buffer, position, tile)
             return tile
-        extents, strides, row_dims = self.dims(place, rows, columns)
-        self.b.load(buffer, self.address(place), tile, 0, extents, strides, row_dims, border)
+        extents, strides, row_dims = self.dims(position, rows, columns)
+        self.b.load(buffer, self.address(position), tile, 0, extents, strides, row_dims, border)
         return tile
 
     def source(self, value: Value) -> tuple[BufferAddress, list[PaddedDim]]:
@@ -193,28 +206,28 @@ class NestEmitter:
             total = self.b.mul(total, self.count[axis])
         return total
 
-    def address(self, place: AxisPosition) -> Index:
+    def address(self, position: AxisPosition) -> Index:
         """Return the address of the tile's first element."""
-        total: Index = place.const
-        for axis, step in place.steps.items():
+        total: Index = position.const
+        for axis, step in position.steps.items():
             if axis in self.base:
                 total = self.b.add(total, self.b.mul(self.base[axis], step))
         return total
 
     def dims(
-        self, place: AxisPosition, rows: bool, columns: bool
+        self, position: AxisPosition, rows: bool, columns: bool
     ) -> tuple[list[Index], list[int], int]:
         """Return extents and strides of a transfer, and its number of row dimensions."""
-        row_part = self._dims(place, self.plan.rows if rows else [])
-        column_part = self._dims(place, self.plan.columns if columns else [])
+        row_part = self._dims(position, self.plan.rows if rows else [])
+        column_part = self._dims(position, self.plan.columns if columns else [])
         both = row_part + column_part
         return [n for n, _ in both], [s for _, s in both], len(row_part)
 
-    def _dims(self, place: AxisPosition, group: list[TileAxis]) -> list[tuple[Index, int]]:
+    def _dims(self, position: AxisPosition, group: list[TileAxis]) -> list[tuple[Index, int]]:
         """Return (extent, stride) of a group of axes, with neighbours of a common stride merged."""
         dims: list[tuple[Index, int]] = []
         for axis in group:
-            step = place.steps.get(axis, 0)
+            step = position.steps.get(axis, 0)
             if dims and seen_equal(dims[-1][1], step * axis.extent) and axis not in self.plan.cut:
                 dims[-1] = (self.b.mul(dims[-1][0], axis.extent), step)
             else:
@@ -228,30 +241,30 @@ class NestEmitter:
     ) -> None:
         """Emit all stores of a result's tile."""
         for store in result.stores:
-            place = self.axes.place(statement, store.index)
+            position = self.axes.position(statement, store.index)
             buffer = self.b.buffer(store.symbol, result.value.dtype, store.elements)
             if (
                 form.rows
                 and form.columns
-                and coalesced_transfers.pays(self, place, result.value.dtype)
+                and coalesced_transfers.is_profitable(self, position, result.value.dtype)
             ):
-                coalesced_transfers.put(self, tile, buffer, place)
+                coalesced_transfers.store(self, tile, buffer, position)
                 continue
-            extents, strides, row_dims = self.dims(place, form.rows, form.columns)
-            self.b.store(tile, 0, buffer, self.address(place), extents, strides, row_dims)
+            extents, strides, row_dims = self.dims(position, form.rows, form.columns)
+            self.b.store(tile, 0, buffer, self.address(position), extents, strides, row_dims)
 
     def store_partial(
         self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm
     ) -> None:
         """Store this part's partial result into the workspace."""
         symbol, offset = self.partial[result]
-        place = self.axes.place(statement, result.index)
-        extents, strides, row_dims = self.dims(place, form.rows, form.columns)
+        position = self.axes.position(statement, result.index)
+        extents, strides, row_dims = self.dims(position, form.rows, form.columns)
         buffer = self.b.buffer(
             symbol, result.value.dtype, self.plan.parts * volume(result.value.shape)
         )
         self.b.store(
-            tile, 0, buffer, self.b.add(offset, self.address(place)), extents, strides, row_dims
+            tile, 0, buffer, self.b.add(offset, self.address(position)), extents, strides, row_dims
         )
 
     # --- combination of parts
@@ -264,8 +277,8 @@ class NestEmitter:
         dtype = result.value.dtype
         work = b.buffer(symbol, dtype, parts * count)
         low, high = core_share(b, self.kernel, -(-count // width))
-        with b.for_(low, high) as trip:
-            start = b.mul(trip, width)
+        with b.for_(low, high) as iteration:
+            start = b.mul(iteration, width)
             now = width if divides(width, count) else b.min(width, b.sub(count, start))
             pieces, total = b.tile(dtype, parts, width), b.tile(dtype, 1, width)
             b.load(work, start, pieces, 0, [parts, now], [count, 1], 1)

@@ -72,11 +72,11 @@ class MapEmitter:
         outputs: list[tuple[TileDecl, int, str]] = []
         sources: list[int] = []
         after: list[tuple[Statement, FunctionResult, TileDecl, ReductionForm]] = []
-        for position, (s, r, _) in enumerate(elements):
-            tile, word, form = self._output(s, r)
+        for output_number, (s, r, _) in enumerate(elements):
+            tile, direction, form = self._output(s, r)
             if tile is not None:
-                outputs.append((tile, 0, word))
-                sources.append(position)
+                outputs.append((tile, 0, direction))
+                sources.append(output_number)
                 after.append((s, r, tile, form))
 
         def body(arguments: Sequence[Node]) -> list[Node]:
@@ -101,9 +101,9 @@ class MapEmitter:
                 known[r.value] = values[-1]
             return [values[k] for k in sources]
 
-        turned = nest.axes.shape.turned
-        rows = 1 if stage.narrow and turned else nest.extent(rows=True)
-        columns = 1 if stage.narrow and not turned else nest.extent(rows=False)
+        transposed = nest.axes.shape.transposed
+        rows = 1 if stage.narrow and transposed else nest.extent(rows=True)
+        columns = 1 if stage.narrow and not transposed else nest.extent(rows=False)
         b.map(rows, columns, inputs.list, outputs, body)
         for s, r, tile, form in after:
             self._complete(s, r, tile, form)
@@ -112,7 +112,7 @@ class MapEmitter:
         """Return what the map computes for a result: the element, or the new running value."""
         nest = self._nest
         reduced = nest.axes.reduced[s]
-        if r.combine is None or (reduced and r.combine != "general" and nest.forms[s].word):
+        if r.combine is None or (reduced and r.combine != "general" and nest.forms[s].direction):
             return r.yields
         if reduced and r.combine == "general":
             return r.yields
@@ -130,9 +130,9 @@ class MapEmitter:
             return r.init
         assert isinstance(r.init, Operand)
         nest = self._nest
-        key, place = nest.key(s, r.init)
+        key, position = nest.key(s, r.init)
         if key not in nest.tiles:
-            nest.tiles[key] = nest.load(r.init, place, *nest.reach(place))
+            nest.tiles[key] = nest.load(r.init, position, *nest.dependence(position))
         return Node("in", r.value.dtype, payload=r.init)
 
     def _input(self, s: Statement, operand: Operand, narrow: bool, inputs: _Inputs) -> int:
@@ -143,13 +143,13 @@ class MapEmitter:
             whole_rows, whole_columns = form.rows, form.columns
             tile = nest.tiles[operand.value]
         else:
-            key, place = nest.key(s, operand)
-            whole_rows, whole_columns = nest.reach(place)
+            key, position = nest.key(s, operand)
+            whole_rows, whole_columns = nest.dependence(position)
             tile = nest.tiles[key]
         # A map over one row or one column reads vectors along the other side as whole tiles.
-        turned = nest.axes.shape.turned
-        one_row = not nest.plan.rows or (narrow and turned)
-        one_column = not nest.plan.columns or (narrow and not turned)
+        transposed = nest.axes.shape.transposed
+        one_row = not nest.plan.rows or (narrow and transposed)
+        one_column = not nest.plan.columns or (narrow and not transposed)
         if (whole_rows or one_row) and (whole_columns or one_column):
             return inputs.add(tile, "full")
         return inputs.add(tile, "col" if whole_rows else "row" if whole_columns else "one")
@@ -159,25 +159,27 @@ class MapEmitter:
     ) -> tuple[TileDecl | None, str, ReductionForm]:
         nest = self._nest
         form = nest.forms[s]
-        if form.crossing:
+        if form.needs_accumulator:
             tile = nest.accumulators[r]
             return (
                 tile,
-                f"{form.word}{r.combine}.acc" if form.word and r.combine != "general" else "full",
+                f"{form.direction}{r.combine}.acc"
+                if form.direction and r.combine != "general"
+                else "full",
                 form,
             )
         if not r.stores and r.value not in nest.kept:
             return None, "", form
         tile = nest.tile(r.value.dtype, form.rows, form.columns)
-        reduces = form.word and nest.axes.reduced[s] and r.combine != "general"
-        return tile, f"{form.word}{r.combine}" if reduces else "full", form
+        reduces = form.direction and nest.axes.reduced[s] and r.combine != "general"
+        return tile, f"{form.direction}{r.combine}" if reduces else "full", form
 
     def _complete(
         self, s: Statement, r: FunctionResult, tile: TileDecl, form: ReductionForm
     ) -> None:
         """Store a result that this tile completes, or keep it for later stages."""
         nest = self._nest
-        if form.crossing:
+        if form.needs_accumulator:
             return
         if nest.axes.reduced[s]:
             tile = self._with_start(s, r, tile, form)
@@ -189,7 +191,7 @@ class MapEmitter:
     def start_accumulators(self) -> None:
         """Declare and initialize the accumulators."""
         nest = self._nest
-        for s, form in self._crossing():
+        for s, form in self._accumulated():
             rows, columns = self._extents(form)
             for r in s.results:
                 tile = nest.accumulators[r] = nest.tile(r.value.dtype, form.rows, form.columns)
@@ -202,8 +204,8 @@ class MapEmitter:
                         Node("constant", r.value.dtype, payload=identity(r.combine, r.value.dtype)),
                     )
                 elif isinstance(r.init, Operand):
-                    place = nest.axes.place(s, r.init.index)
-                    nest.load(r.init, place, form.rows, form.columns, tile)
+                    position = nest.axes.position(s, r.init.index)
+                    nest.load(r.init, position, form.rows, form.columns, tile)
                 else:
                     assert r.init is not None
                     self.fill(tile, rows, columns, r.init)
@@ -211,7 +213,7 @@ class MapEmitter:
     def finish_accumulators(self) -> None:
         """Store the accumulators."""
         nest = self._nest
-        for s, form in self._crossing():
+        for s, form in self._accumulated():
             for r in s.results:
                 tile = nest.accumulators[r]
                 if r in nest.partial:
@@ -219,12 +221,12 @@ class MapEmitter:
                 else:
                     nest.store(s, r, self._with_start(s, r, tile, form), form)
 
-    def _crossing(self) -> list[tuple[Statement, ReductionForm]]:
+    def _accumulated(self) -> list[tuple[Statement, ReductionForm]]:
         """Return the statements whose reductions continue from tile to tile."""
         return [
             (s, form)
             for s in self._nest.kernel.statements
-            if (form := self._nest.forms[s]).crossing
+            if (form := self._nest.forms[s]).needs_accumulator
         ]
 
     def _extents(self, form: ReductionForm) -> tuple[Index, Index]:
@@ -252,7 +254,7 @@ class MapEmitter:
         if not isinstance(r.init, Operand) or r.combine == "general":
             return None
         return self._nest.load(
-            r.init, self._nest.axes.place(s, r.init.index), form.rows, form.columns
+            r.init, self._nest.axes.position(s, r.init.index), form.rows, form.columns
         )
 
     def started(

@@ -43,15 +43,15 @@ class IndexPositions:
 
     def parts(self, s: Statement, node: Node) -> tuple[Index, int, int, list[tuple[Any, str]]]:
         """Return an index: base, strides of rows and columns, pairs (vector, access) to add."""
-        place = self._nest.axes.place(s, node.payload)
+        position = self._nest.axes.position(s, node.payload)
         steps = [0, 0]
         added = []
-        for rows, runs in _sides(place, self._nest.plan.rows, self._nest.plan.columns):
+        for rows, runs in _sides(position, self._nest.plan.rows, self._nest.plan.columns):
             if len(runs) > 1:
                 added.append((self._patterns[rows, runs], "col" if rows else "row"))
             elif runs:
                 steps[not rows] = runs[0][1]
-        return self._nest.address(place), steps[0], steps[1], added
+        return self._nest.address(position), steps[0], steps[1], added
 
     def _pattern(self, rows: bool, runs: Runs) -> Any:
         nest, b = self._nest, self._nest.b
@@ -82,23 +82,26 @@ def patterns(
 
     Each is a pair: whether it is along rows, and its extents and strides.
     """
-    places = [
-        axes.place(s, node.payload)
+    positions = [
+        axes.position(s, node.payload)
         for s in axes.kernel.statements
         for node in index_nodes(s.results)
     ]
     return list(
         dict.fromkeys(
-            side for place in places for side in _sides(place, rows, columns) if len(side[1]) > 1
+            side
+            for position in positions
+            for side in _sides(position, rows, columns)
+            if len(side[1]) > 1
         )
     )
 
 
 def _sides(
-    place: AxisPosition, rows: Sequence[TileAxis], columns: Sequence[TileAxis]
+    position: AxisPosition, rows: Sequence[TileAxis], columns: Sequence[TileAxis]
 ) -> list[tuple[bool, Runs]]:
     return [
-        (is_rows, _runs([(a, place.steps.get(a, 0)) for a in group]))
+        (is_rows, _runs([(a, position.steps.get(a, 0)) for a in group]))
         for is_rows, group in ((True, rows), (False, columns))
     ]
 

@@ -52,7 +52,7 @@ def lower_with_sums(kernel: Kernel, b: TileBuilder) -> None:
 
 
 def _build(kernel: Kernel, sums: Sequence[Statement], b: TileBuilder) -> None:
-    plan = plan_line_buffer(kernel, together=bool(sums))
+    plan = plan_line_buffer(kernel, consecutive_planes=bool(sums))
     if plan is None:
         raise ValueError(f"{kernel.name}: no line buffer serves its windows")
     LineBufferEmitter(kernel, plan, sums, b).build()
@@ -66,7 +66,7 @@ class LineBufferEmitter(NestEmitter):
     ) -> None:
         """Set the plan and the fused sums."""
         super().__init__(kernel, plan.tiles, b)
-        self.strips = plan
+        self.line_buffer = plan
         self.sums = LineBufferSums(self, kernel.statements[-1], sums)
 
     def build(self) -> None:
@@ -74,45 +74,55 @@ class LineBufferEmitter(NestEmitter):
         self.sums.prepare()
         super().build()
 
-    def _nest(self, depth: int) -> None:
+    def _emit_level(self, depth: int) -> None:
         if depth != self.sums.levels:
-            super()._nest(depth)
+            super()._emit_level(depth)
             return
         self.sums.begin()
-        super()._nest(depth)
+        super()._emit_level(depth)
         self.sums.end()
 
     def load(
         self,
         operand: Operand,
-        place: AxisPosition,
+        position: AxisPosition,
         rows: bool,
         columns: bool,
         tile: TileDecl | None = None,
     ) -> TileDecl:
         """Load a line buffer of the operand, and copy the windows into ``tile`` or a new one."""
-        b, value, planes = self.b, operand.value, self.strips.planes
+        b, value, planes = self.b, operand.value, self.line_buffer.planes
         buffer, border = self.source(value)
         tile = self.tile(value.dtype, rows, columns) if tile is None else tile
         run: Index = 1
-        for axis in (*self.plan.rows, *self.strips.across):
-            if axis in place.steps:
-                run = b.add(run, b.mul(b.sub(self.count[axis], 1), place.steps[axis]))
-        step, most, pitch = place.steps.get(planes), self.strips.run(place), 1
+        for axis in (*self.plan.rows, *self.line_buffer.window_columns):
+            if axis in position.steps:
+                run = b.add(run, b.mul(b.sub(self.count[axis], 1), position.steps[axis]))
+        step, most, pitch = position.steps.get(planes), self.line_buffer.run(position), 1
         if step is None:
-            strip = b.tile(value.dtype, 1, most)
-            b.load(buffer, self.address(place), strip, 0, [1, run], [1, 1], 1, border)
-        elif place.steps.keys() == {planes}:  # one element per plane
-            strip = b.tile(value.dtype, 1, self.strips.width)
-            b.load(
-                buffer, self.address(place), strip, 0, [1, self.count[planes]], [1, step], 1, border
-            )
-        else:
-            pitch = self.strips.width
-            arrived, strip = b.tile(value.dtype, pitch, most), b.tile(value.dtype, most, pitch)
+            buffer_tile = b.tile(value.dtype, 1, most)
+            b.load(buffer, self.address(position), buffer_tile, 0, [1, run], [1, 1], 1, border)
+        elif position.steps.keys() == {planes}:  # one element per plane
+            buffer_tile = b.tile(value.dtype, 1, self.line_buffer.width)
             b.load(
                 buffer,
-                self.address(place),
+                self.address(position),
+                buffer_tile,
+                0,
+                [1, self.count[planes]],
+                [1, step],
+                1,
+                border,
+            )
+        else:
+            pitch = self.line_buffer.width
+            arrived, buffer_tile = (
+                b.tile(value.dtype, pitch, most),
+                b.tile(value.dtype, most, pitch),
+            )
+            b.load(
+                buffer,
+                self.address(position),
                 arrived,
                 0,
                 [self.count[planes], run],
@@ -120,24 +130,26 @@ class LineBufferEmitter(NestEmitter):
                 1,
                 border,
             )
-            b.transpose(arrived, 0, strip, 0)
-            self.sums.arrived[operand.value, place.const, frozenset(place.steps.items())] = arrived
+            b.transpose(arrived, 0, buffer_tile, 0)
+            self.sums.arrived[operand.value, position.const, frozenset(position.steps.items())] = (
+                arrived
+            )
         inside = AxisPosition(
             0,
-            {a: s * pitch for a, s in place.steps.items()}
+            {a: s * pitch for a, s in position.steps.items()}
             | ({planes: 1} if step is not None else {}),
         )
-        b.copy_windows(strip, 0, *self.dims(inside, rows, columns), tile, 0)
+        b.copy_windows(buffer_tile, 0, *self.dims(inside, rows, columns), tile, 0)
         return tile
 
     def store(
         self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm
     ) -> None:
         """Emit all stores of a result's tile, whose columns are windows and planes."""
-        b, planes, dtype = self.b, self.strips.planes, result.value.dtype
+        b, planes, dtype = self.b, self.line_buffer.planes, result.value.dtype
         steps: dict[TileAxis, Index] = {}  # strides in the tile
         for group, step in (
-            (self.strips.across, self.count[planes]),
+            (self.line_buffer.window_columns, self.count[planes]),
             (self.plan.rows if form.rows else [], self.plan.column_count()),
         ):
             for axis in reversed(group):
@@ -145,26 +157,35 @@ class LineBufferEmitter(NestEmitter):
                 step = b.mul(step, self.count[axis])
         most = prod(self.plan.cut.get(a, a.extent) for a in steps)
         for store in result.stores:
-            place = self.axes.place(statement, store.index)
-            walked = sorted(steps, key=lambda a: -place.steps.get(a, 0))  # in memory order
-            spread, turned = (
-                b.tile(dtype, most, self.strips.width),
-                b.tile(dtype, self.strips.width, most),
+            position = self.axes.position(statement, store.index)
+            memory_order = sorted(steps, key=lambda a: -position.steps.get(a, 0))  # in memory order
+            interleaved, transposed = (
+                b.tile(dtype, most, self.line_buffer.width),
+                b.tile(dtype, self.line_buffer.width, most),
             )
-            inside = [(self.count[a], steps[a]) for a in walked] + [(self.count[planes], 1)]
+            inside = [(self.count[a], steps[a]) for a in memory_order] + [(self.count[planes], 1)]
             b.copy_windows(
-                tile, 0, [n for n, _ in inside], [s for _, s in inside], len(walked), spread, 0
+                tile,
+                0,
+                [n for n, _ in inside],
+                [s for _, s in inside],
+                len(memory_order),
+                interleaved,
+                0,
             )
-            b.transpose(spread, 0, turned, 0)
+            b.transpose(interleaved, 0, transposed, 0)
             if self.sums.statements and statement is self.sums.last:
-                self.sums.add(turned)
-            dims = [(self.count[planes], place.steps[planes]), *self._dims(place, walked)]
+                self.sums.add(transposed)
+            dims = [
+                (self.count[planes], position.steps[planes]),
+                *self._dims(position, memory_order),
+            ]
             buffer = b.buffer(store.symbol, dtype, store.elements)
             b.store(
-                turned,
+                transposed,
                 0,
                 buffer,
-                self.address(place),
+                self.address(position),
                 [n for n, _ in dims],
                 [s for _, s in dims],
                 1,

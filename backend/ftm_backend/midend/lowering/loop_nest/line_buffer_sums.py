@@ -87,43 +87,43 @@ def place_sum(plan: LineBufferPlan, last: Statement, statement: Statement) -> Su
     """
     axes = plan.tiles.axes
     every = range(len(last.loops))
-    walked = [_walked(plan, last, k) for k in every]
-    planes = tuple(k for k in every if walked[k] == {plan.planes})
+    memory_order = [_walked(plan, last, k) for k in every]
+    planes = tuple(k for k in every if memory_order[k] == {plan.planes})
     if (
-        any(not found and last.loops[k] != 1 for k, found in enumerate(walked))
+        any(not found and last.loops[k] != 1 for k, found in enumerate(memory_order))
         or prod(last.loops[k] for k in planes) != plan.planes.extent
     ):
         return None
     loops = tuple(k for k in every if not statement.reduced[k] and k not in planes)
-    summed = {a for k in every if statement.reduced[k] and k not in planes for a in walked[k]}
-    kept = {a for k in (*loops, *planes) for a in walked[k]}
-    if summed & kept or not summed.issuperset(plan.across):
+    summed = {a for k in every if statement.reduced[k] and k not in planes for a in memory_order[k]}
+    kept = {a for k in (*loops, *planes) for a in memory_order[k]}
+    if summed & kept or not summed.issuperset(plan.window_columns):
         return None
     outside = [level.axis in kept for level in plan.tiles.levels]
     levels = sum(outside)
-    if not all(outside[:levels]) or plan.tiles.divided not in plan.tiles.levels[:levels]:
+    if not all(outside[:levels]) or plan.tiles.shared_level not in plan.tiles.levels[:levels]:
         return None
     fetched = {
-        _key(o.value, axes.place(s, o.index)) for s in axes.kernel.statements for o in s.operands
+        _key(o.value, axes.position(s, o.index)) for s in axes.kernel.statements for o in s.operands
     }
-    fetched.add(_key(last.results[0].value, axes.place(last, last.results[0].index)))
+    fetched.add(_key(last.results[0].value, axes.position(last, last.results[0].index)))
     for operand in statement.operands:
-        place = axes.place(last, operand.index)
+        position = axes.position(last, operand.index)
         if (
             operand.value.border is not None
             or operand.value.splat is not None
             or not _is_straight(plan, last, operand.index)
         ):
             return None
-        if place.steps.keys() & summed and not (
-            _is_strip(plan, place) and _key(operand.value, place) in fetched
+        if position.steps.keys() & summed and not (
+            _is_contiguous(plan, position) and _key(operand.value, position) in fetched
         ):
             return None
     return SumPlacement(loops, planes, levels)
 
 
-def _key(value: Value, place: AxisPosition) -> object:
-    return value, place.const, frozenset(place.steps.items())
+def _key(value: Value, position: AxisPosition) -> object:
+    return value, position.const, frozenset(position.steps.items())
 
 
 def _walked(plan: LineBufferPlan, last: Statement, loop: int) -> set[TileAxis]:
@@ -144,14 +144,14 @@ def _is_straight(plan: LineBufferPlan, last: Statement, index: Affine) -> bool:
     )
 
 
-def _is_strip(plan: LineBufferPlan, place: AxisPosition) -> bool:
+def _is_contiguous(plan: LineBufferPlan, position: AxisPosition) -> bool:
     """Whether the elements of a plane in a tile are contiguous in memory."""
     run = 1
-    for axis in sorted(plan.across, key=lambda a: place.steps.get(a, 0)):
-        if place.steps.get(axis) != run:
+    for axis in sorted(plan.window_columns, key=lambda a: position.steps.get(a, 0)):
+        if position.steps.get(axis) != run:
             return False
         run *= axis.extent
-    return plan.planes in place.steps
+    return plan.planes in position.steps
 
 
 class LineBufferSums:
@@ -166,7 +166,7 @@ class LineBufferSums:
             ValueError: The sums do not match the plan.
         """
         self.nest, self.last, self.statements = nest, last, statements
-        kept = [place_sum(nest.strips, last, s) for s in statements]
+        kept = [place_sum(nest.line_buffer, last, s) for s in statements]
         if None in kept:
             raise ValueError(f"{nest.kernel.name}: its sums do not go with its strips")
         self.levels = next((each.levels for each in kept if each is not None), None)
@@ -183,7 +183,7 @@ class LineBufferSums:
     def begin(self) -> None:
         """Set the sums of some planes to zero, and load their parameters."""
         b, nest = self.nest.b, self.nest
-        planes, width = nest.strips.planes, nest.strips.width
+        planes, width = nest.line_buffer.planes, nest.line_buffer.width
         self._totals, self._parameters = [], {}
         for statement in self.statements:
             dtype = statement.results[0].value.dtype
@@ -192,19 +192,19 @@ class LineBufferSums:
             b.map(nest.count[planes], 1, [], [(total, 0, "full")], lambda _, zero=zero: [zero])  # type: ignore[misc]
             self._totals.append(total)
             for operand in statement.operands:
-                key, place = self._key(operand)
+                key, position = self._key(operand)
                 if (
                     operand.value is self.last.results[0].value
-                    or place.steps.keys() & set(nest.strips.across)
+                    or position.steps.keys() & set(nest.line_buffer.window_columns)
                     or key in self._parameters
                 ):
                     continue
-                step = place.steps.get(planes)
+                step = position.steps.get(planes)
                 tile = b.tile(operand.value.dtype, width if step else 1, 1)
                 buffer, _ = nest.source(operand.value)
                 b.load(
                     buffer,
-                    nest.address(place),
+                    nest.address(position),
                     tile,
                     0,
                     [nest.count[planes] if step else 1, 1],
@@ -217,7 +217,7 @@ class LineBufferSums:
         """Add a tile of the result: one row per plane, columns in memory order."""
         b, nest = self.nest.b, self.nest
         columns: Index = 1
-        for axis in nest.strips.across:
+        for axis in nest.line_buffer.window_columns:
             columns = b.mul(columns, nest.count[axis])
         inputs: list[tuple[TileDecl, int, str]] = []
         number: dict[object, int] = {}
@@ -249,7 +249,7 @@ class LineBufferSums:
             return mapped(b, [statement.results[0].yields for statement in self.statements], leaf)
 
         b.map(
-            nest.count[nest.strips.planes],
+            nest.count[nest.line_buffer.planes],
             columns,
             inputs,
             [(total, 0, "rsum.acc") for total in self._totals],
@@ -259,19 +259,19 @@ class LineBufferSums:
     def end(self) -> None:
         """Store the sums."""
         b, nest = self.nest.b, self.nest
-        planes = nest.strips.planes
+        planes = nest.line_buffer.planes
         for statement, total in zip(self.statements, self._totals, strict=True):
             (result,) = statement.results
             for store in result.stores:
-                place = nest.axes.place(self.last, store.index)
+                position = nest.axes.position(self.last, store.index)
                 buffer = b.buffer(store.symbol, result.value.dtype, store.elements)
                 b.store(
                     total,
                     0,
                     buffer,
-                    nest.address(place),
+                    nest.address(position),
                     [nest.count[planes], 1],
-                    [place.steps[planes], 1],
+                    [position.steps[planes], 1],
                     1,
                 )
 

@@ -14,35 +14,37 @@ class ReductionForm:
     """Shape of a statement's results within a tile.
 
     Attributes:
-        word: Direction of the reduction: ``"r"`` along columns, ``"c"`` down the rows, ``"a"``
+        direction: Direction of the reduction: ``"r"`` along columns, ``"c"`` down the rows, ``"a"``
             both, ``""`` none.
-        crossing: Whether the reduction continues in other tiles, so that it needs an accumulator.
+        needs_accumulator: Whether the reduction continues in other tiles.
         rows: Whether the results have all rows of the tile.
         columns: Whether the results have all columns of the tile.
     """
 
-    word: str
-    crossing: bool
+    direction: str
+    needs_accumulator: bool
     rows: bool
     columns: bool
 
 
-def form_of(plan: NestTiling, statement: Statement, narrow: bool) -> ReductionForm:
+def reduction_form(plan: NestTiling, statement: Statement, narrow: bool) -> ReductionForm:
     """Return the form of a statement's results."""
     reduced = plan.axes.reduced[statement]
-    turned = plan.axes.shape.turned
-    rows = [] if narrow and turned else plan.rows
-    columns = [] if narrow and not turned else plan.columns
+    transposed = plan.axes.shape.transposed
+    rows = [] if narrow and transposed else plan.rows
+    columns = [] if narrow and not transposed else plan.columns
     along = bool(columns) and columns[0] in reduced
     down = bool(rows) and rows[0] in reduced
     if along:
-        word = "a" if down or not rows else "r"
+        direction = "a" if down or not rows else "r"
     elif down:
-        word = "c" if columns else "a"
+        direction = "c" if columns else "a"
     else:
-        word = ""
-    crossing = any(level.axis in reduced for level in plan.levels)
-    return ReductionForm(word, crossing, bool(rows) and not down, bool(columns) and not along)
+        direction = ""
+    needs_accumulator = any(level.axis in reduced for level in plan.levels)
+    return ReductionForm(
+        direction, needs_accumulator, bool(rows) and not down, bool(columns) and not along
+    )
 
 
 def partial_results(plan: NestTiling) -> list[FunctionResult]:

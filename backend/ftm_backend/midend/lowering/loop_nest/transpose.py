@@ -118,43 +118,56 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     """
     (statement,) = kernel.statements
     stores = statement.results[0].stores
-    turn = match_transpose(statement, kernel.machine, [store.index for store in stores])
-    if turn is None:
+    pattern = match_transpose(statement, kernel.machine, [store.index for store in stores])
+    if pattern is None:
         raise ValueError(f"{statement.op} over {statement.loops} is no copy to be transposed")
-    _, *targets = turn.accesses
-    dtype = turn.source.value.dtype
-    rows, columns = _cuts(turn, dtype, kernel)
-    blocks = BlockTransfers(b, turn.extents)
-    arrived = b.tile(dtype, rows.elements, columns.elements)
-    turned = b.tile(dtype, columns.elements, rows.elements)
-    walked = prod(turn.extents[k] for k in turn.others)
+    _, *targets = pattern.accesses
+    dtype = pattern.source.value.dtype
+    rows, columns = _cuts(pattern, dtype, kernel)
+    blocks = BlockTransfers(b, pattern.extents)
+    loaded = b.tile(dtype, rows.elements, columns.elements)
+    transposed = b.tile(dtype, columns.elements, rows.elements)
+    walked = prod(pattern.extents[k] for k in pattern.others)
     with b.for_(*core_share(b, kernel, walked * rows.blocks * columns.blocks)) as number:
-        slices = _slices(blocks, turn, rows, columns, number)
-        blocks.load(turn.source.value, turn.accesses[0], arrived, 0, slices, turn.down, turn.along)
-        b.transpose(arrived, 0, turned, 0)
+        slices = _slices(blocks, pattern, rows, columns, number)
+        blocks.load(
+            pattern.source.value,
+            pattern.accesses[0],
+            loaded,
+            0,
+            slices,
+            pattern.down,
+            pattern.along,
+        )
+        b.transpose(loaded, 0, transposed, 0)
         for store, target in zip(stores, targets, strict=True):
-            blocks.store(turned, 0, dtype, store, target, slices, turn.along, turn.down)
+            blocks.store(transposed, 0, dtype, store, target, slices, pattern.along, pattern.down)
 
 
 def _slices(
-    blocks: BlockTransfers, turn: TransposePattern, rows: TileCut, columns: TileCut, number: Index
+    blocks: BlockTransfers,
+    pattern: TransposePattern,
+    rows: TileCut,
+    columns: TileCut,
+    number: Index,
 ) -> Slices:
     b = blocks.b
     column, number = b.rem(number, columns.blocks), b.div(number, columns.blocks)
     row, number = b.rem(number, rows.blocks), b.div(number, rows.blocks)
     return (
-        blocks.index_slices(turn.others, number)
-        | blocks.block_slices(turn.down, rows, row)
-        | blocks.block_slices(turn.along, columns, column)
+        blocks.index_slices(pattern.others, number)
+        | blocks.block_slices(pattern.down, rows, row)
+        | blocks.block_slices(pattern.along, columns, column)
     )
 
 
-def _cuts(turn: TransposePattern, dtype: str, kernel: Kernel) -> tuple[TileCut, TileCut]:
+def _cuts(pattern: TransposePattern, dtype: str, kernel: Kernel) -> tuple[TileCut, TileCut]:
     """Return tiles that fill their part of AM, or less to keep all cores busy."""
     item = ELEMENT_BYTES[dtype]
     room = kernel.machine.am_bytes // _PART_OF_AM // item
     down, along, others = (
-        [turn.extents[k] for k in group] for group in (turn.down, turn.along, turn.others)
+        [pattern.extents[k] for k in group]
+        for group in (pattern.down, pattern.along, pattern.others)
     )
     tiles = 1 if kernel.one_core else 2 * kernel.machine.cores
     share = -(-prod(down) * prod(along) * prod(others) // tiles)

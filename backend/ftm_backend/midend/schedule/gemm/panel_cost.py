@@ -425,14 +425,16 @@ class PricedPlan:
         g, p, machine = self.grid, self.problem, self.machine
         item = ELEMENT_BYTES[p.a.dtype]
         kept = np.where(g.k_blocks == 1, 2, g.k_blocks)
-        if g.b_layout == "turned":
+        if g.b_layout == "transposed":
             b_slots = 2 + np.where(self.keep_b, kept, 1)
         else:
             b_slots = np.where(self.keep_b, kept, 2)
         # A fused prologue needs tiles that arrive, the computed one, and a transposed one.
         if p.b_prologue_tiles:
             b_slots = (
-                2 * p.b_prologue_tiles + (g.b_layout == "turned") + np.where(self.keep_b, kept, 1)
+                2 * p.b_prologue_tiles
+                + (g.b_layout == "transposed")
+                + np.where(self.keep_b, kept, 1)
             )
         am = (
             g.c_tile * g.chunks

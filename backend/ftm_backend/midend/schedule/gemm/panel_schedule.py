@@ -85,8 +85,11 @@ class PanelSchedule:
     a_space: str
     trans_a: bool
     b_layout: str
-    """``plain``, ``dot`` (kept as n x k, multiplied by dot products), or ``turned`` (loaded as n x
-    k, then transposed in AM)."""
+    """How B is loaded and multiplied.
+
+    ``plain``: as k x n. ``dot``: as n x k, by dot products. ``transposed``: loaded as n x k, then
+    transposed in AM.
+    """
     transpose_c: bool
     c_buffers: int
     """Buffers of C's panel: with 2, the next panel starts while this one is stored."""
@@ -135,18 +138,22 @@ class PanelSchedule:
             sections.append("A transposed")
         if self.b_layout != "plain":
             sections.append(f"B {self.b_layout}")
-        split_rows = " piecewise" * self.split_rows
+        split_rows = " with split rows" * self.split_rows
         if self.b_in_gsm:
-            sections.append(f"B pooled{split_rows}")
+            sections.append(f"B in GSM{split_rows}")
         if self.share == "b":
             sections.append(f"B shared{split_rows}")
         if self.transpose_c:
             sections.append(
-                "C folded" if self.col2im_c else "C zipped" if self.interleave_c else "C turned"
+                "C through col2im"
+                if self.col2im_c
+                else "C interleaved"
+                if self.interleave_c
+                else "C transposed"
             )
         if self.deferred_chunks:
-            sections.append(f"C late, {self.deferred_chunks} a step")
-        sections.append(f"{self.c_buffers} panels of C")
+            sections.append(f"epilogue deferred, {self.deferred_chunks} chunks a step")
+        sections.append(f"{self.c_buffers} buffers of C")
         k_groups = f"x{self.k_groups}" if self.k_groups > 1 else ""
         sections.append(f"cores {self.row_groups}x{self.column_groups}{k_groups}")
         return (
@@ -350,11 +357,11 @@ def _is_short(problem: TilingProblem, machine: MachineParameters) -> bool:
 
 def _b_forms(problem: TilingProblem) -> tuple[str, ...]:
     along_n, along_k = problem.b.runs[1], problem.b.runs[0]
-    turned: tuple[str, ...] = ("dot", "turned") if along_k > along_n else ()
+    transposed: tuple[str, ...] = ("dot", "transposed") if along_k > along_n else ()
     if problem.a_windows:
-        turned = turned[1:]  # only outer products read windows
+        transposed = transposed[1:]  # only outer products read windows
     # A transposition is faster than DMA of single elements.
-    return turned if turned and along_n == 0 else ("plain", *turned)
+    return transposed if transposed and along_n == 0 else ("plain", *transposed)
 
 
 def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelChoice]:

@@ -304,7 +304,7 @@ class PanelSearchSpace:
         )
         self.b_prepare_cycles = (
             cost_rules.transpose_cycles(machine, p.b.dtype, k.mean, n.mean)
-            if self.b_layout == "turned"
+            if self.b_layout == "transposed"
             else 0.0
         )
         self.a_prologue_cycles: Any = (

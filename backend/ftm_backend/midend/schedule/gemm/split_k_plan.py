@@ -42,7 +42,7 @@ def split_plan(
     """
     best = None
     for groups in _groups(problem, machine, limit):
-        for b_layout in ("turned",) if problem.b.runs[0] > problem.b.runs[1] else ("plain",):
+        for b_layout in ("transposed",) if problem.b.runs[0] > problem.b.runs[1] else ("plain",):
             found = _Splits(problem, machine, groups, b_layout).cheapest()
             if found is not None and found["cycles"] < limit:
                 best, limit = found, found["cycles"]
@@ -146,8 +146,11 @@ class _Splits(PanelSearchSpace):
         """
         p, machine = self.problem, self.machine
         a = 2 * self.chunks * slot_bytes(self.block, 1, ELEMENT_BYTES[p.a.dtype])
-        mine, turned = cost_rules.pieces(self.chunks, self.k_groups), self.b_layout == "turned"
-        b_slots = 2 * p.b_prologue_tiles + 1 + turned if p.b_prologue_tiles else 2 + turned
+        mine, transposed = (
+            cost_rules.pieces(self.chunks, self.k_groups),
+            self.b_layout == "transposed",
+        )
+        b_slots = 2 * p.b_prologue_tiles + 1 + transposed if p.b_prologue_tiles else 2 + transposed
         walking = self.b_tile * b_slots + parameter_bytes(
             p, self.k_tile, self.n_tile, self.b_layout
         )

@@ -12,7 +12,7 @@ from ftm_backend.midend.schedule.loop_nest.iteration_domain import (
     DomainShape,
     IterationDomain,
     Loops,
-    steps_of,
+    strides_of,
 )
 from ftm_backend.midend.schedule.loop_nest.tile_axes import index_nodes
 from ftm_backend.symbolic import at_hand
@@ -27,7 +27,7 @@ MOST_STATEMENTS = 48
 _VECTOR = 64  # desired columns of a transposed tile
 _MOST_OPERANDS = 24
 # Headroom in AM for tiles that are being loaded while the current ones are in use.
-_BESIDE = 1.3
+_HEADROOM = 1.3
 
 Stored = Callable[[Value, Collection[Statement]], bool]
 """Whether a kernel of these statements stores the value to memory."""
@@ -64,8 +64,8 @@ def _fits(
     free = at_hand(volume([leaf.extent for leaf in shape.free]))
     if free < machine.cores and width * len(domain.loops) > ONE_CORE_WORK:
         return False
-    across = min(free, _VECTOR) if shape.turned else 1
-    return width * across * _held_bytes(domain, held, stored) * _BESIDE <= machine.am_bytes
+    across = min(free, _VECTOR) if shape.transposed else 1
+    return width * across * _held_bytes(domain, held, stored) * _HEADROOM <= machine.am_bytes
 
 
 def _held_bytes(domain: IterationDomain, held: set[DomainDim], stored: Stored) -> int:
@@ -75,40 +75,40 @@ def _held_bytes(domain: IterationDomain, held: set[DomainDim], stored: Stored) -
     index vectors.
     """
     tiles: dict[object, str] = {}
-    level: dict[Statement, int] = {}  # number of each statement's map, as in ``stages_of``
+    stage: dict[Statement, int] = {}  # number of each statement's map, as in ``stages_of``
     wide: dict[Loops, bool] = {}
-    steps: dict[tuple[Loops, tuple[int, ...]], frozenset[tuple[DomainDim, int]]] = {}
+    strides: dict[tuple[Loops, tuple[int, ...]], frozenset[tuple[DomainDim, int]]] = {}
 
-    def walked(loops: Loops, index: Affine) -> frozenset[tuple[DomainDim, int]]:
+    def resident_strides(loops: Loops, index: Affine) -> frozenset[tuple[DomainDim, int]]:
         """Return the strides of an access if it depends on resident dimensions."""
         key = loops, index.coeffs
-        if key not in steps:
-            found = steps_of(*key)
-            steps[key] = frozenset() if held.isdisjoint(found) else frozenset(found.items())
-        return steps[key]
+        if key not in strides:
+            found = strides_of(*key)
+            strides[key] = frozenset() if held.isdisjoint(found) else frozenset(found.items())
+        return strides[key]
 
     for s, loops in domain.loops.items():
         if loops not in wide:
             wide[loops] = held.issubset(domain.span(s))
-        level[s] = 0
+        stage[s] = 0
         for o in s.operands:
             producer = o.value.producer
-            if producer in level:
+            if producer in stage:
                 assert isinstance(producer, Statement)
                 later = (
                     bool(domain.reduced(producer)) or wide[domain.loops[producer]] != wide[loops]
                 )
-                level[s] = max(level[s], level[producer] + later)
+                stage[s] = max(stage[s], stage[producer] + later)
         if not wide[loops]:
             continue
         for o in s.operands:
             producer = o.value.producer
-            if producer not in level:
-                if along := walked(loops, o.index):
+            if producer not in stage:
+                if along := resident_strides(loops, o.index):
                     tiles[o.value, o.index.const, along] = o.value.dtype
             elif (
                 wide[domain.loops[producer]]
-                and level[producer] != level[s]
+                and stage[producer] != stage[s]
                 and not domain.reduced(producer)
             ):
                 tiles[o.value] = o.value.dtype
@@ -120,6 +120,6 @@ def _held_bytes(domain: IterationDomain, held: set[DomainDim], stored: Stored) -
                 if reduced or stored(r.value, domain.loops.keys())
             }
         for node in index_nodes(s.results):
-            if along := walked(loops, node.payload):
+            if along := resident_strides(loops, node.payload):
                 tiles["position", along] = "i64"
     return sum(ELEMENT_BYTES[dtype] for dtype in tiles.values())

@@ -34,7 +34,7 @@ class DomainDim:
         return self.parts[0].leaves() + self.parts[1].leaves()
 
     def split(self, inner: int) -> tuple[DomainDim, DomainDim]:
-        """Split into ``extent / inner`` (outer) and ``inner``."""
+        """Split into ``extent / inner`` (outer) and ``accumulator_depth``."""
         self.parts = (DomainDim(self.extent // inner), DomainDim(inner))
         return self.parts
 
@@ -54,15 +54,15 @@ def leaves_of(dims: Sequence[DomainDim]) -> list[DomainDim]:
     return found
 
 
-def steps_of(loops: Loops, coeffs: Sequence[int]) -> dict[DomainDim, int]:
+def strides_of(loops: Loops, coeffs: Sequence[int]) -> dict[DomainDim, int]:
     """Return the nonzero strides of leaves, given an index's strides of loops."""
-    factors: dict[DomainDim, int] = {}
+    strides: dict[DomainDim, int] = {}
     for dims, coefficient in zip(loops, coeffs, strict=True):
         if coefficient:
             for leaf in reversed(leaves_of(dims)):
-                factors[leaf] = coefficient
+                strides[leaf] = coefficient
                 coefficient *= leaf.extent
-    return factors
+    return strides
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class DomainShape:
 
     If ``resident``, a tile covers all of the leaves ``held`` and a part of the leaves ``free``;
     together these are all leaves. Statements can then use what others reduced along ``held``, e.g.
-    in a softmax over ``held``. The leaves ``held`` are columns of tiles, or rows if ``turned``.
+    in a softmax over ``held``. The leaves ``held`` are columns of tiles, or rows if ``transposed``.
 
     If not ``resident``, ``held`` is empty, all statements iterate over all leaves, and all
     reductions reduce ``reduced``.
@@ -81,7 +81,7 @@ class DomainShape:
     free: tuple[DomainDim, ...]
     held: tuple[DomainDim, ...]
     reduced: frozenset[DomainDim]
-    turned: bool = False
+    transposed: bool = False
 
 
 @dataclass(eq=False)
@@ -98,24 +98,26 @@ class IterationDomain:
         Returns:
             Whether that is possible. If not, the statement is not added.
         """
-        bound: list[list[DomainDim] | None] = [
+        mapping: list[list[DomainDim] | None] = [
             None if is_walked(n) else [] for n in statement.loops
         ]
         for operand in statement.operands:
             producer = operand.value.producer
-            if producer in self.loops and not self._bind_whole(statement, operand, producer, bound):
+            if producer in self.loops and not self._map_through_value(
+                statement, operand, producer, mapping
+            ):
                 return False
         if any(value.producer in self.loops for value in statement.gathers):
             return False
         for operand in statement.operands:
-            if None in bound and operand.value in self._reads:
-                self._bind_alike(statement, operand, bound)
-        if None in bound and not self._bind_rest(statement, bound):
+            if None in mapping and operand.value in self._reads:
+                self._map_through_operand(statement, operand, mapping)
+        if None in mapping and not self._map_unconstrained(statement, mapping):
             return False
-        used = leaves_of([d for dims in bound for d in (dims or ())])
+        used = leaves_of([d for dims in mapping for d in (dims or ())])
         if len(set(used)) != len(used):
             return False
-        self.loops[statement] = tuple(tuple(dims or ()) for dims in bound)
+        self.loops[statement] = tuple(tuple(dims or ()) for dims in mapping)
         for operand in statement.operands:
             self._reads.setdefault(operand.value, (statement, operand))
         return True
@@ -152,7 +154,7 @@ class IterationDomain:
 
     def coefficients(self, statement: Statement, index: Affine) -> dict[DomainDim, int]:
         """Return the nonzero strides of ``index`` along leaves."""
-        return steps_of(self.loops[statement], index.coeffs)
+        return strides_of(self.loops[statement], index.coeffs)
 
     def fetched(self) -> Iterator[tuple[Statement, Operand]]:
         """Return the operands that are not produced in the domain."""
@@ -162,12 +164,12 @@ class IterationDomain:
 
     # --- mapping of loops
 
-    def _bind_whole(
+    def _map_through_value(
         self,
         statement: Statement,
         operand: Operand,
         producer: Statement,
-        bound: list[list[DomainDim] | None],
+        mapping: list[list[DomainDim] | None],
     ) -> bool:
         """Map loops by means of a value that the domain produces.
 
@@ -183,63 +185,65 @@ class IterationDomain:
         ):
             return False
         target = leaves_of([d for k in written for d in self.loops[producer][k]])
-        matched = _align([statement.loops[k] for k in read], target)
+        matched = _group_leaves([statement.loops[k] for k in read], target)
         if matched is None:
             return False
         for loop, dims in zip(read, matched, strict=True):
-            known = bound[loop]
-            if known is None:
-                bound[loop] = dims
-            elif leaves_of(known) != leaves_of(dims):
+            mapped = mapping[loop]
+            if mapped is None:
+                mapping[loop] = dims
+            elif leaves_of(mapped) != leaves_of(dims):
                 return False
         return True
 
-    def _bind_alike(
-        self, statement: Statement, operand: Operand, bound: list[list[DomainDim] | None]
+    def _map_through_operand(
+        self, statement: Statement, operand: Operand, mapping: list[list[DomainDim] | None]
     ) -> None:
         """Map loops by means of a tensor that another statement reads with the same strides."""
-        other, theirs = self._reads[operand.value]
-        used = set(leaves_of([d for dims in bound for d in (dims or ())]))
-        for loop, (extent, factor) in enumerate(
+        other, other_index = self._reads[operand.value]
+        used = set(leaves_of([d for dims in mapping for d in (dims or ())]))
+        for loop, (extent, stride) in enumerate(
             zip(statement.loops, operand.index.coeffs, strict=True)
         ):
-            if bound[loop] is not None or not factor:
+            if mapping[loop] is not None or not stride:
                 continue
-            for k, (n, c) in enumerate(zip(other.loops, theirs.index.coeffs, strict=True)):
+            for k, (n, c) in enumerate(zip(other.loops, other_index.index.coeffs, strict=True)):
                 leaves = leaves_of(self.loops[other][k])
                 if (
                     always_equal(n, extent)
-                    and always_equal(c, factor)
+                    and always_equal(c, stride)
                     and not used.intersection(leaves)
                 ):
-                    bound[loop] = leaves
+                    mapping[loop] = leaves
                     used.update(leaves)
                     break
 
-    def _bind_rest(self, statement: Statement, bound: list[list[DomainDim] | None]) -> bool:
+    def _map_unconstrained(
+        self, statement: Statement, mapping: list[list[DomainDim] | None]
+    ) -> bool:
         """Map loops that no access constrains.
 
         They map to the dimensions that the statement does not use yet if extents match; without
         such dimensions, to new ones.
         """
-        used = set(leaves_of([d for dims in bound for d in (dims or ())]))
+        used = set(leaves_of([d for dims in mapping for d in (dims or ())]))
         unused = [leaf for leaf in self.leaves() if leaf not in used]
-        missing = [k for k, dims in enumerate(bound) if dims is None]
+        missing = [k for k, dims in enumerate(mapping) if dims is None]
         if unused:
             matched = None
             if always_equal(
                 volume([d.extent for d in unused]), volume([statement.loops[k] for k in missing])
             ):
-                matched = _align([statement.loops[k] for k in missing], unused)
+                matched = _group_leaves([statement.loops[k] for k in missing], unused)
             if matched is None:
                 return False
             for loop, dims in zip(missing, matched, strict=True):
-                bound[loop] = dims
+                mapping[loop] = dims
             return True
         for loop in missing:
             dim = DomainDim(statement.loops[loop])
             self.dims.append(dim)
-            bound[loop] = [dim]
+            mapping[loop] = [dim]
         return True
 
     # --- tiles
@@ -247,49 +251,51 @@ class IterationDomain:
     def shape(self) -> DomainShape | None:
         """Return the tile shape of the domain; None if no single shape fits all statements."""
         order = self.leaves()
-        every = frozenset(order)
+        all_leaves = frozenset(order)
         if len(self.loops) > 1 and any(
             s.volume == 0 or any(r.combine == "general" for r in s.results) for s in self.loops
         ):
             return None
         # many statements have the same loops
-        walks: dict[
+        iteration_spaces: dict[
             tuple[Loops, tuple[bool, ...]], tuple[frozenset[DomainDim], frozenset[DomainDim]]
         ] = {}
         for s, loops in self.loops.items():
-            if (loops, s.reduced) not in walks:
-                walks[loops, s.reduced] = frozenset(self.span(s)), self.reduced(s)
-        sets = list(dict.fromkeys(reduced for _, reduced in walks.values() if reduced))
-        narrow = {span for span, _ in walks.values() if span != every}
+            if (loops, s.reduced) not in iteration_spaces:
+                iteration_spaces[loops, s.reduced] = frozenset(self.span(s)), self.reduced(s)
+        sets = list(dict.fromkeys(reduced for _, reduced in iteration_spaces.values() if reduced))
+        narrow = {span for span, _ in iteration_spaces.values() if span != all_leaves}
         read = {o.value for s in self.loops for o in s.operands} if sets else set()
         consumed = {
             (loops, s.reduced)
             for s, loops in self.loops.items()
             if s.is_reduction and any(r.value in read for r in s.results)
         }
-        used = {walks[walk][1] for walk in consumed if walks[walk][1]}
+        used = {iteration_spaces[space][1] for space in consumed if iteration_spaces[space][1]}
         if not used and not narrow and len(sets) <= 1:
             return DomainShape(False, tuple(order), (), next(iter(sets), frozenset()))
-        held = _held(every, used, narrow, sets)
+        held = _held(all_leaves, used, narrow, sets)
         if held is None:
             return None
-        free = every - held
-        for walk, (span, reduced) in walks.items():
-            if span not in (every, free):
+        free = all_leaves - held
+        for space, (span, reduced) in iteration_spaces.items():
+            if span not in (all_leaves, free):
                 return None
-            if reduced and reduced not in ((held, free, every) if span == every else (free,)):
+            if reduced and reduced not in (
+                (held, free, all_leaves) if span == all_leaves else (free,)
+            ):
                 return None
-            if reduced and reduced != held and walk in consumed:
+            if reduced and reduced != held and space in consumed:
                 return None
         return DomainShape(
             True,
             tuple(d for d in order if d in free),
             tuple(d for d in order if d in held),
             frozenset(),
-            self._better_turned(free, held),
+            self._prefers_transposed(free, held),
         )
 
-    def _better_turned(self, free: frozenset[DomainDim], held: frozenset[DomainDim]) -> bool:
+    def _prefers_transposed(self, free: frozenset[DomainDim], held: frozenset[DomainDim]) -> bool:
         """Whether the held leaves should be rows.
 
         They should if they are a short window, or if memory is contiguous along the free leaves.
@@ -304,16 +310,16 @@ class IterationDomain:
         for (loops, coeffs), count in Counter(
             (self.loops[s], o.index.coeffs) for s, o in self.fetched()
         ).items():
-            factors = steps_of(loops, coeffs)
-            beside = [leaf for leaf, step in factors.items() if seen_equal(step, 1)]
-            elements = at_hand(volume([leaf.extent for leaf in factors])) if beside else 0
-            for leaf in beside:
+            strides = strides_of(loops, coeffs)
+            contiguous = [leaf for leaf, step in strides.items() if seen_equal(step, 1)]
+            elements = at_hand(volume([leaf.extent for leaf in strides])) if contiguous else 0
+            for leaf in contiguous:
                 along[leaf in free] += count * elements
         return along[True] > along[False]
 
 
 def _held(
-    every: frozenset[DomainDim],
+    all_leaves: frozenset[DomainDim],
     used: set[frozenset[DomainDim]],
     narrow: set[frozenset[DomainDim]],
     sets: Sequence[frozenset[DomainDim]],
@@ -322,14 +328,19 @@ def _held(
     if used:
         return next(iter(used)) if len(used) == 1 else None
     if narrow:
-        return every - next(iter(narrow)) if len(narrow) == 1 else None
+        return all_leaves - next(iter(narrow)) if len(narrow) == 1 else None
     for candidate in sets:
-        if all(s in (candidate, every - candidate, every) for s in sets) and candidate != every:
+        if (
+            all(s in (candidate, all_leaves - candidate, all_leaves) for s in sets)
+            and candidate != all_leaves
+        ):
             return candidate
     return None
 
 
-def _align(extents: Sequence[int], leaves: Sequence[DomainDim]) -> list[list[DomainDim]] | None:
+def _group_leaves(
+    extents: Sequence[int], leaves: Sequence[DomainDim]
+) -> list[list[DomainDim]] | None:
     """Group ``leaves`` by ``extents``, with splits where needed; None if that is impossible."""
     remaining = list(leaves)
     groups: list[list[DomainDim]] = []

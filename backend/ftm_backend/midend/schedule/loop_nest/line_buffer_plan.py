@@ -34,7 +34,7 @@ __all__ = ["LineBufferPlan", "plan_line_buffer"]
 _PLANES = (128, 64, 32, 16)
 """Candidate numbers of planes of a line buffer."""
 
-_MOST_PLACES = 64
+_MAX_WINDOW_ELEMENTS = 64
 """Most elements of a window; each is a row of the reduction."""
 
 _PART_OF_AM = 0.95
@@ -42,9 +42,9 @@ _PART_OF_AM = 0.95
 
 @dataclass(frozen=True, slots=True)
 class LineBufferAccess:
-    """A load or store at ``place``, of elements of type ``dtype``."""
+    """A load or store at ``position``, of elements of type ``dtype``."""
 
-    place: AxisPosition
+    position: AxisPosition
     dtype: str
     stored: bool
 
@@ -55,14 +55,14 @@ class LineBufferPlan:
 
     tiles: NestTiling
     planes: TileAxis
-    apart: bool
+    windows_outermost: bool
     """Whether a part of the windows is the outer loop and planes are the inner one.
 
     Tensors that are the same for all planes are then loaded once for all of them.
     """
 
     @property
-    def across(self) -> list[TileAxis]:
+    def window_columns(self) -> list[TileAxis]:
         """The columns other than planes: windows, outermost first."""
         return self.tiles.columns[:-1]
 
@@ -71,21 +71,21 @@ class LineBufferPlan:
         """Most planes of a line buffer."""
         return self.tiles.cut.get(self.planes, self.planes.extent)
 
-    def run(self, place: AxisPosition) -> int:
-        """Return the most contiguous elements per plane that the buffer of ``place`` holds."""
+    def run(self, position: AxisPosition) -> int:
+        """Return the most contiguous elements per plane that the buffer of ``position`` holds."""
         cut = self.tiles.cut
         return 1 + sum(
-            (cut.get(a, a.extent) - 1) * place.steps.get(a, 0)
-            for a in (*self.tiles.rows, *self.across)
+            (cut.get(a, a.extent) - 1) * position.steps.get(a, 0)
+            for a in (*self.tiles.rows, *self.window_columns)
         )
 
 
-def plan_line_buffer(kernel: Kernel, together: bool = False) -> LineBufferPlan | None:
+def plan_line_buffer(kernel: Kernel, consecutive_planes: bool = False) -> LineBufferPlan | None:
     """Return the cheapest plan.
 
     Args:
         kernel: The loop nest.
-        together: Whether all tiles of a plane must be consecutive, as fused sums need it.
+        consecutive_planes: Whether all tiles of a plane must be consecutive, as fused sums need it.
 
     Returns:
         The plan, or None. None also if the kernel has no window reduction, or if the plan of other
@@ -96,19 +96,19 @@ def plan_line_buffer(kernel: Kernel, together: bool = False) -> LineBufferPlan |
         return None
     axes = axes_of(kernel)
     accesses = list(_accesses(axes))
-    reduced = _places(axes)
+    reduced = _window_axes(axes)
     if reduced is None or not all(
-        step >= 0 for each in accesses for step in each.place.steps.values()
+        step >= 0 for each in accesses for step in each.position.steps.values()
     ):
         return None
     parallel = [a for a in axes.axes if a not in reduced]
     if axes.shape.resident:
-        axes.shape = replace(axes.shape, turned=True)  # the elements of a window are rows
+        axes.shape = replace(axes.shape, transposed=True)  # the elements of a window are rows
     found = [
         (_cycles(plan, accesses, machine), plan)
-        for planes in _planes(parallel, accesses)
+        for planes in _plane_axes(parallel, accesses)
         for plan in _candidates(axes, reduced, parallel, planes, accesses)
-        if not (together and plan.apart)
+        if not (consecutive_planes and plan.windows_outermost)
     ]
     if not found:
         return None
@@ -129,7 +129,7 @@ def _may_have_windows(kernel: Kernel) -> bool:
             if (
                 not 1
                 < prod(n for n, reduced in zip(s.loops, s.reduced, strict=True) if reduced)
-                <= _MOST_PLACES
+                <= _MAX_WINDOW_ELEMENTS
             ):
                 return False
     return found
@@ -143,17 +143,17 @@ def _accesses(axes: TileAxes) -> Iterator[LineBufferAccess]:
     seen = set()
     for s in axes.kernel.statements:
         for o in s.operands:
-            place = axes.place(s, o.index)
-            key = (o.value, place.const, frozenset(place.steps.items()))
+            position = axes.position(s, o.index)
+            key = (o.value, position.const, frozenset(position.steps.items()))
             if o.value.producer not in axes.spans and key not in seen:
                 seen.add(key)
-                yield LineBufferAccess(place, o.value.dtype, False)
+                yield LineBufferAccess(position, o.value.dtype, False)
         for r in s.results:
             for store in r.stores:
-                yield LineBufferAccess(axes.place(s, store.index), r.value.dtype, True)
+                yield LineBufferAccess(axes.position(s, store.index), r.value.dtype, True)
 
 
-def _places(axes: TileAxes) -> list[TileAxis] | None:
+def _window_axes(axes: TileAxes) -> list[TileAxis] | None:
     """Return the axes of the elements of a window, which all reductions reduce.
 
     None if the statements use these axes in another way.
@@ -179,17 +179,20 @@ def _places(axes: TileAxes) -> list[TileAxis] | None:
     return [a for a in axes.axes if a in reduced]
 
 
-def _planes(parallel: Sequence[TileAxis], accesses: Sequence[LineBufferAccess]) -> list[TileAxis]:
+def _plane_axes(
+    parallel: Sequence[TileAxis], accesses: Sequence[LineBufferAccess]
+) -> list[TileAxis]:
     """Return the axes that may be columns.
 
     Nothing is contiguous along them, except tensors that depend on no other axis.
     """
-    stored = [each.place.steps for each in accesses if each.stored]
-    apart = [each.place.steps for each in accesses if len(each.place.steps) > 1]
+    stored = [each.position.steps for each in accesses if each.stored]
+    windows_outermost = [each.position.steps for each in accesses if len(each.position.steps) > 1]
     return [
         a
         for a in parallel
-        if all(steps.get(a) != 1 for steps in apart) and all(a in steps for steps in stored)
+        if all(steps.get(a) != 1 for steps in windows_outermost)
+        and all(a in steps for steps in stored)
     ]
 
 
@@ -198,28 +201,35 @@ def _planes(parallel: Sequence[TileAxis], accesses: Sequence[LineBufferAccess]) 
 
 def _candidates(
     axes: TileAxes,
-    places: list[TileAxis],
+    window_axes: list[TileAxis],
     parallel: Sequence[TileAxis],
     planes: TileAxis,
     accesses: Sequence[LineBufferAccess],
 ) -> Iterator[LineBufferPlan]:
     """Yield the plans that fit, each with as many windows as leave room for double buffering."""
-    target = next(each.place for each in accesses if each.stored)
-    across = sorted((a for a in parallel if a is not planes), key=lambda a: -target.steps.get(a, 0))
+    target = next(each.position for each in accesses if each.stored)
+    window_columns = sorted(
+        (a for a in parallel if a is not planes), key=lambda a: -target.steps.get(a, 0)
+    )
     room = int(_PART_OF_AM * axes.kernel.machine.am_bytes)
     for width in sorted({min(width, planes.extent) for width in _PLANES}):
-        for first in range(len(across)):
+        for first in range(len(window_columns)):
             # Axes outside of ``first`` are loops of single steps; ``first`` is cut.
             fitting = (
                 n
-                for n in _sizes(across[first].extent)
-                if _bytes(_plan(axes, places, across, planes, (first, n), width), accesses) <= room
+                for n in _sizes(window_columns[first].extent)
+                if _bytes(
+                    _plan(axes, window_axes, window_columns, planes, (first, n), width), accesses
+                )
+                <= room
             )
             most = next(fitting, 0)
             if most:
-                yield _plan(axes, places, across, planes, (first, most), width)
-                if most < across[first].extent:
-                    yield _plan(axes, places, across, planes, (first, most), width, True)
+                yield _plan(axes, window_axes, window_columns, planes, (first, most), width)
+                if most < window_columns[first].extent:
+                    yield _plan(
+                        axes, window_axes, window_columns, planes, (first, most), width, True
+                    )
                 break
 
 
@@ -230,41 +240,49 @@ def _sizes(extent: int) -> list[int]:
 
 def _plan(
     axes: TileAxes,
-    places: list[TileAxis],
-    across: list[TileAxis],
+    window_axes: list[TileAxis],
+    window_columns: list[TileAxis],
     planes: TileAxis,
     part: tuple[int, int],
     width: int,
-    apart: bool = False,
+    windows_outermost: bool = False,
 ) -> LineBufferPlan:
-    """Return a plan; ``part``: the index in ``across`` of the cut axis, and its tile size."""
+    """Return a plan; ``part``: the index of the cut window column, and its tile size."""
     (first, step), cut = part, {}
-    levels = [TileLevel(planes, width), *(TileLevel(a, 1) for a in across[:first])]
+    levels = [TileLevel(planes, width), *(TileLevel(a, 1) for a in window_columns[:first])]
     if width < planes.extent:
         cut[planes] = width
-    if step < across[first].extent:
-        cut[across[first]] = step
-        levels.insert(0 if apart else len(levels), TileLevel(across[first], step))
-    tiles = NestTiling(axes, places, [*across[first:], planes], levels, len(levels), cut=cut)
+    if step < window_columns[first].extent:
+        cut[window_columns[first]] = step
+        levels.insert(
+            0 if windows_outermost else len(levels), TileLevel(window_columns[first], step)
+        )
+    tiles = NestTiling(
+        axes, window_axes, [*window_columns[first:], planes], levels, len(levels), cut=cut
+    )
     cores = axes.kernel.machine.cores
-    tiles.divided = min(levels, key=lambda level: ceildiv(level.trips, cores) / level.trips)
-    return LineBufferPlan(tiles, planes, apart)
+    tiles.shared_level = min(
+        levels, key=lambda level: ceildiv(level.trip_count, cores) / level.trip_count
+    )
+    return LineBufferPlan(tiles, planes, windows_outermost)
 
 
 def _bytes(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess]) -> int:
     """Return the scratchpad bytes of the tiles, including the ring buffers of transfers."""
-    windows, width, places = (
+    windows, width, window_axes = (
         prod(plan.tiles.cut.get(a, a.extent) for a in g)
-        for g in (plan.across, [plan.planes], plan.tiles.rows)
+        for g in (plan.window_columns, [plan.planes], plan.tiles.rows)
     )
     total = 0
     for each in accesses:
-        item, along = ELEMENT_BYTES[each.dtype], plan.run(each.place)
-        seen = windows * width * (places if _over(each.place, plan.tiles.rows) else 1)
+        item, along = ELEMENT_BYTES[each.dtype], plan.run(each.position)
+        seen = windows * width * (window_axes if _over(each.position, plan.tiles.rows) else 1)
         if each.stored:
             total += item * 4 * seen
         else:
-            total += item * ((3 * width if plan.planes in each.place.steps else 2) * along + seen)
+            total += item * (
+                (3 * width if plan.planes in each.position.steps else 2) * along + seen
+            )
     kept = {
         r.value: r.value.dtype
         for s in plan.tiles.axes.kernel.statements
@@ -277,8 +295,8 @@ def _bytes(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess]) -> int:
 # --- cost
 
 
-def _over(place: AxisPosition, axes: Sequence[TileAxis]) -> bool:
-    return any(a in place.steps for a in axes)
+def _over(position: AxisPosition, axes: Sequence[TileAxis]) -> bool:
+    return any(a in position.steps for a in axes)
 
 
 def _cycles(
@@ -286,28 +304,30 @@ def _cycles(
 ) -> float:
     """Return the cycles of DMA and transpositions in sequence, an upper bound: they overlap."""
     tiles = plan.tiles
-    windows, width, places = (
+    windows, width, window_axes = (
         prod(tiles.cut.get(a, a.extent) for a in g)
-        for g in (plan.across, [plan.planes], tiles.rows)
+        for g in (plan.window_columns, [plan.planes], tiles.rows)
     )
     rate = cost_rules.bytes_per_cycle(machine, machine.cores)
-    divided = tiles.divided
-    assert divided is not None
-    trips = [
-        ceildiv(level.trips, machine.cores) if level is divided else level.trips
+    shared_level = tiles.shared_level
+    assert shared_level is not None
+    trip_counts = [
+        ceildiv(level.trip_count, machine.cores) if level is shared_level else level.trip_count
         for level in tiles.levels
     ]
     total = 0.0
     for each in accesses:
-        item, has_planes = ELEMENT_BYTES[each.dtype], plan.planes in each.place.steps
-        seen = windows * (places if _over(each.place, tiles.rows) else 1)
-        along, deep = seen if each.stored else plan.run(each.place), width if has_planes else 1
+        item, has_planes = ELEMENT_BYTES[each.dtype], plan.planes in each.position.steps
+        seen = windows * (window_axes if _over(each.position, tiles.rows) else 1)
+        along, deep = seen if each.stored else plan.run(each.position), width if has_planes else 1
         moved = deep * cost_rules.granules(machine, along * item)
         copied = seen * width * item
         once = cost_rules.transfer_cycles(machine, moved / rate, 0.0, 0.0)
         once += cost_rules.transfer_cycles(machine, 0.0, 0.0, copied / machine.gsm_bytes_per_cycle)
         once += cost_rules.transpose_cycles(machine, each.dtype, deep, along) if has_planes else 0.0
-        total += once * prod(trips if each.stored else trips[: tiles.levels_around(each.place)])
+        total += once * prod(
+            trip_counts if each.stored else trip_counts[: tiles.levels_around(each.position)]
+        )
     return total
 
 
@@ -316,7 +336,7 @@ def _nest_cycles(tiles: NestTiling, machine: MachineParameters) -> float:
     rate = cost_rules.bytes_per_cycle(machine, machine.cores)
     total = 0.0
     for each in _accesses(tiles.axes):
-        item, steps = ELEMENT_BYTES[each.dtype], each.place.steps
+        item, steps = ELEMENT_BYTES[each.dtype], each.position.steps
         dims = [
             (tiles.cut.get(a, a.extent), steps[a])
             for a in (*tiles.rows, *tiles.columns)
@@ -334,5 +354,5 @@ def _nest_cycles(tiles: NestTiling, machine: MachineParameters) -> float:
             0.0,
             count * machine.dma_element_cycles * single,
         )
-        total += moved * prod(level.trips for level in tiles.levels if level.axis in steps)
+        total += moved * prod(level.trip_count for level in tiles.levels if level.axis in steps)
     return total / machine.cores

@@ -34,8 +34,8 @@ def stages_of(axes: TileAxes) -> list[MapStage]:
         for operand in s.operands:
             producer = operand.value.producer
             if producer in level:
-                later = bool(axes.reduced[producer]) or narrow[producer] != narrow[s]
-                depth = max(depth, level[producer] + later)
+                needs_later_map = bool(axes.reduced[producer]) or narrow[producer] != narrow[s]
+                depth = max(depth, level[producer] + needs_later_map)
         level[s] = depth
         stages.setdefault((depth, narrow[s]), MapStage(narrow[s])).statements.append(s)
     return [stages[key] for key in sorted(stages)]

@@ -48,12 +48,12 @@ class TileAxes:
     spans: dict[Statement, frozenset[TileAxis]] = field(default_factory=dict)
     reduced: dict[Statement, frozenset[TileAxis]] = field(default_factory=dict)
 
-    def place(self, statement: Statement, index: Affine) -> AxisPosition:
+    def position(self, statement: Statement, index: Affine) -> AxisPosition:
         """Return a function of the statement's loops as a function of axes."""
-        factors = self.domain.coefficients(statement, index)
+        strides = self.domain.coefficients(statement, index)
         steps = {}
         for axis in self.axes:
-            step = factors.get(axis.leaves[-1], 0)
+            step = strides.get(axis.leaves[-1], 0)
             if step:
                 steps[axis] = step
         return AxisPosition(index.const, steps)
@@ -70,22 +70,22 @@ def axes_of(kernel: Kernel) -> TileAxes:
     if shape is None:
         raise ValueError(f"{kernel.name}: no tile shape carries its statements together")
     accesses = [(s, i) for s in kernel.statements for i in indices_of(s)]
-    factors = [domain.coefficients(s, i) for s, i in accesses]
-    leaves = _order(domain, shape, factors)
+    strides = [domain.coefficients(s, i) for s, i in accesses]
+    leaves = _order(domain, shape, strides)
     spans = {s: frozenset(domain.span(s)) for s in kernel.statements}
     reduced = {s: domain.reduced(s) for s in kernel.statements}
     groups: list[list[DomainDim]] = []
     for leaf in leaves:
-        if groups and _walks_through(groups[-1], leaf, factors, shape, spans, reduced):
+        if groups and _have_common_stride(groups[-1], leaf, strides, shape, spans, reduced):
             groups[-1].append(leaf)
         else:
             groups.append([leaf])
     axes = [TileAxis(volume([d.extent for d in group]), tuple(group)) for group in groups]
-    found = TileAxes(kernel, domain, shape, axes)
+    tile_axes = TileAxes(kernel, domain, shape, axes)
     for s in kernel.statements:
-        found.spans[s] = frozenset(a for a in axes if a.leaves[0] in spans[s])
-        found.reduced[s] = frozenset(a for a in axes if a.leaves[0] in reduced[s])
-    return found
+        tile_axes.spans[s] = frozenset(a for a in axes if a.leaves[0] in spans[s])
+        tile_axes.reduced[s] = frozenset(a for a in axes if a.leaves[0] in reduced[s])
+    return tile_axes
 
 
 def indices_of(statement: Statement) -> Iterable[Affine]:
@@ -108,11 +108,11 @@ def index_nodes(results: Iterable[FunctionResult]) -> list[Node]:
 
 
 def _order(
-    domain: IterationDomain, shape: DomainShape, factors: list[dict[DomainDim, int]]
+    domain: IterationDomain, shape: DomainShape, strides: list[dict[DomainDim, int]]
 ) -> list[DomainDim]:
     """Return the leaves in the order of the largest access, with free leaves first."""
     leaves = domain.leaves()
-    main = max(factors, key=lambda f: at_hand(volume([leaf.extent for leaf in f])), default={})
+    main = max(strides, key=lambda f: at_hand(volume([leaf.extent for leaf in f])), default={})
     held = set(shape.held)
     position = {leaf: k for k, leaf in enumerate(leaves)}
     return sorted(
@@ -121,10 +121,10 @@ def _order(
     )
 
 
-def _walks_through(
+def _have_common_stride(
     group: list[DomainDim],
     inner: DomainDim,
-    factors: list[dict[DomainDim, int]],
+    strides: list[dict[DomainDim, int]],
     shape: DomainShape,
     spans: dict[Statement, frozenset[DomainDim]],
     reduced: dict[Statement, frozenset[DomainDim]],
@@ -136,4 +136,4 @@ def _walks_through(
         return False
     if any((outer in s) != (inner in s) for s in reduced.values()):
         return False
-    return all(seen_equal(f.get(outer, 0), f.get(inner, 0) * inner.extent) for f in factors)
+    return all(seen_equal(f.get(outer, 0), f.get(inner, 0) * inner.extent) for f in strides)

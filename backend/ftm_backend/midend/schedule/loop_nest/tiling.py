@@ -32,13 +32,13 @@ _LEAST_SHARE = 3  # the same if tiles would otherwise waste a part of each DMA g
 
 @dataclass(eq=False, slots=True)
 class TileLevel:
-    """A loop over tiles: ``trips`` iterations of ``step`` elements along ``axis``."""
+    """A loop over tiles: ``trip_count`` iterations of ``step`` elements along ``axis``."""
 
     axis: TileAxis
     step: int
 
     @property
-    def trips(self) -> int:
+    def trip_count(self) -> int:
         """Number of iterations; the last tile may be smaller."""
         return ceildiv(self.axis.extent, self.step)
 
@@ -48,17 +48,17 @@ class NestTiling:
     """The tiling of a nest kernel.
 
     Rows and columns are lists of axes, outermost first; only the outermost may be cut.
-    ``levels[:inner]`` are loops outside the accumulators of reductions, ``levels[inner:]`` inside.
-    The cores share the level ``divided``. If ``parts`` > 0, that is an inner level: it is cut into
-    that many parts, whose partial results are combined at the end.
+    ``levels[:accumulator_depth]`` are loops outside the accumulators of reductions, the other
+    levels are inside. Cores share the loop ``shared_level``. If ``parts`` > 0, that is an inner
+    level: it is cut into that many parts, whose partial results are combined at the end.
     """
 
     axes: TileAxes
     rows: list[TileAxis]
     columns: list[TileAxis]
     levels: list[TileLevel]
-    inner: int
-    divided: TileLevel | None = None
+    accumulator_depth: int
+    shared_level: TileLevel | None = None
     parts: int = 0
     cut: dict[TileAxis, int] = field(default_factory=dict)
 
@@ -70,14 +70,14 @@ class NestTiling:
         """Return the most columns of a tile."""
         return self._count(self.columns)
 
-    def levels_around(self, place: AxisPosition) -> int:
-        """Return the loop depth of a load of ``place``.
+    def levels_around(self, position: AxisPosition) -> int:
+        """Return the loop depth of a load of ``position``.
 
         These are the levels that the address depends on and those outside of them.
         """
-        needs = set(place.steps)
+        needs = set(position.steps)
         for group in (self.rows, self.columns):
-            if any(a in place.steps for a in group):
+            if any(a in position.steps for a in group):
                 needs.update(a for a in group if a in self.cut)
         return max(
             (number + 1 for number, level in enumerate(self.levels) if level.axis in needs),
@@ -94,14 +94,14 @@ def plan_tiles(kernel: Kernel) -> NestTiling:
     if axes.shape.resident:
         columns = [a for a in axes.axes if a.leaves[0] in axes.shape.held]
         rows = [a for a in axes.axes if a not in columns]
-        if axes.shape.turned:
+        if axes.shape.transposed:
             rows, columns = columns, rows
     else:
         rows, columns = _rows_and_columns(axes)
     plan = NestTiling(axes, rows, columns, [], 0)
     _cut(plan, axes)
     _order_levels(plan, axes)
-    _share(plan, axes)
+    _choose_shared_level(plan, axes)
     return plan
 
 
@@ -117,14 +117,14 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
         candidates = list(axes.axes)
     if not candidates:
         return [], []
-    places = [(p, at_hand(volume([a.extent for a in p.steps]))) for p in memory_places(axes)]
+    positions = [(p, at_hand(volume([a.extent for a in p.steps]))) for p in memory_positions(axes)]
     order = {a: k for k, a in enumerate(axes.axes)}
 
     def unit_strides(axis: TileAxis) -> tuple[int, int, int]:
         runs = sum(
             weight * min(at_hand(axis.extent), 16)
-            for place, weight in places
-            if seen_equal(abs(place.steps.get(axis, 0)), 1)
+            for position, weight in positions
+            if seen_equal(abs(position.steps.get(axis, 0)), 1)
         )
         return (runs, at_hand(axis.extent), order[axis])
 
@@ -133,11 +133,11 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
     for axis in list(rest):
         if at_hand(volume([a.extent for a in columns])) >= _WIDE:
             break
-        alike = all(
-            bool(place.steps.get(axis)) == any(place.steps.get(c) for c in columns)
-            for place, _ in places
+        varies_alike = all(
+            bool(position.steps.get(axis)) == any(position.steps.get(c) for c in columns)
+            for position, _ in positions
         )
-        if alike and (axis in reduced) == (columns[0] in reduced):
+        if varies_alike and (axis in reduced) == (columns[0] in reduced):
             columns.append(axis)
             rest.remove(axis)
     columns.sort(key=lambda a: order[a])
@@ -146,10 +146,10 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
     # Reduced columns go with parallel rows (one result per row). Parallel columns go with reduced
     # rows, which are accumulated.
     preferred = [a for a in rest if (a in reduced) != (columns[0] in reduced)] if reduced else rest
-    kind = (preferred or rest)[0] in reduced
+    reduced_rows = (preferred or rest)[0] in reduced
     rows: list[TileAxis] = []
     for axis in rest:
-        if (axis in reduced) == kind and at_hand(
+        if (axis in reduced) == reduced_rows and at_hand(
             volume([a.extent for a in (*rows, *columns)])
         ) < 4 * _WIDE:
             rows.append(axis)
@@ -157,12 +157,14 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
     return rows, columns
 
 
-def memory_places(axes: TileAxes) -> list[AxisPosition]:
+def memory_positions(axes: TileAxes) -> list[AxisPosition]:
     """Return the addresses that the kernel transfers between DDR and tiles."""
     found = []
     for s in axes.kernel.statements:
-        found += [axes.place(s, o.index) for o in s.operands if o.value.producer not in axes.spans]
-        found += [axes.place(s, store.index) for r in s.results for store in r.stores]
+        found += [
+            axes.position(s, o.index) for o in s.operands if o.value.producer not in axes.spans
+        ]
+        found += [axes.position(s, store.index) for r in s.results for store in r.stores]
     return found
 
 
@@ -188,8 +190,8 @@ def line_bytes(axes: TileAxes, across: list[TileAxis]) -> int:
     count = at_hand(volume([a.extent for a in across]))
     return max(
         sum(
-            size * (count if any(place.steps.get(a) for a in across) else 1)
-            for size, place in _tiles(axes)
+            size * (count if any(position.steps.get(a) for a in across) else 1)
+            for size, position in _tiles(axes)
         ),
         1,
     )
@@ -205,9 +207,9 @@ def _tiles(axes: TileAxes) -> list[tuple[int, AxisPosition]]:
             key = (o.value, o.index.const, o.index.coeffs)
             if o.value.producer not in axes.spans and key not in seen:
                 seen.add(key)
-                found.append((ELEMENT_BYTES[o.value.dtype], axes.place(s, o.index)))
+                found.append((ELEMENT_BYTES[o.value.dtype], axes.position(s, o.index)))
         found += [
-            (ELEMENT_BYTES[r.value.dtype], axes.place(s, r.index))
+            (ELEMENT_BYTES[r.value.dtype], axes.position(s, r.index))
             for r in s.results
             if r.stores or r.value in kept
         ]
@@ -235,8 +237,8 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
         // (element_bytes(axes) + pattern_bytes(axes, rows, columns)),
         64,
     )
-    if shape.resident and shape.turned:
-        _fit(plan, columns, _whole_columns(plan, axes))
+    if shape.resident and shape.transposed:
+        _fit(plan, columns, _columns_of_whole_rows(plan, axes))
     elif shape.resident and kernel.machine.tile_buffers > 1:
         each = line_bytes(axes, columns) + pattern_bytes(axes, rows, columns) * at_hand(
             plan.column_count()
@@ -249,15 +251,15 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
             _cut_axis(plan, columns, max(elements // 8 if rows else elements, 1))
         _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
     if not kernel.one_core:
-        _spread(plan, axes)
+        _cut_for_cores(plan, axes)
 
 
-def _whole_columns(plan: NestTiling, axes: TileAxes) -> int:
+def _columns_of_whole_rows(plan: NestTiling, axes: TileAxes) -> int:
     """Return the most columns of a tile with all its rows.
 
     They are a multiple of DMA granules if they are at least one, or if AM has room for one.
     """
-    am, granule = axes.kernel.machine.am_bytes, _granule(plan, axes)
+    am, granule = axes.kernel.machine.am_bytes, _granule_columns(plan, axes)
     each = line_bytes(axes, plan.rows) + pattern_bytes(axes, plan.rows, plan.columns) * at_hand(
         plan.row_count()
     )
@@ -267,14 +269,14 @@ def _whole_columns(plan: NestTiling, axes: TileAxes) -> int:
     return most - most % granule
 
 
-def _granule(plan: NestTiling, axes: TileAxes) -> int:
+def _granule_columns(plan: NestTiling, axes: TileAxes) -> int:
     """Return the columns of a DMA granule if tiles are contiguous along columns, else 1."""
     sizes = [
         size
-        for size, place in _tiles(axes)
+        for size, position in _tiles(axes)
         if plan.columns
-        and abs(at_hand(place.steps.get(plan.columns[-1], 0))) == 1
-        and any(place.steps.get(a) for a in plan.rows)
+        and abs(at_hand(position.steps.get(plan.columns[-1], 0))) == 1
+        and any(position.steps.get(a) for a in plan.rows)
     ]
     return max(1, axes.kernel.machine.dma_granule // min(sizes)) if sizes else 1
 
@@ -295,25 +297,25 @@ def _cut_axis(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
         plan.cut[group[0]] = ceildiv(at_hand(extent), ceildiv(at_hand(extent), most))
 
 
-def _spread(plan: NestTiling, axes: TileAxes) -> None:
+def _cut_for_cores(plan: NestTiling, axes: TileAxes) -> None:
     """Cut further if there are too few tiles to keep all cores busy."""
     wanted = 2 * axes.kernel.machine.cores
     shape = axes.shape
     reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
     for group in (
-        [] if shape.turned else plan.rows,
-        plan.columns if shape.turned or not shape.resident else [],
+        [] if shape.transposed else plan.rows,
+        plan.columns if shape.transposed or not shape.resident else [],
     ):
         if not group:
             continue
         axis = group[0]
         levels = _levels(plan, axes)
         within = [level for level in levels if level.axis in reduced]
-        least = _RUN if at_hand(volume([level.trips for level in within])) <= wanted else _WIDE
+        least = _RUN if at_hand(volume([level.trip_count for level in within])) <= wanted else _WIDE
         if axis not in reduced and at_hand(volume([a.extent for a in group])) >= wanted * least:
             # Cores with separate results need not combine partial sums.
             levels = [level for level in levels if level not in within]
-        tiles = at_hand(volume([level.trips for level in levels]))
+        tiles = at_hand(volume([level.trip_count for level in levels]))
         if tiles >= wanted:
             continue
         step = plan.cut.get(axis, axis.extent)
@@ -325,9 +327,12 @@ def _spread(plan: NestTiling, axes: TileAxes) -> None:
         )
         pieces = min(pieces, at_hand(axis.extent))
         step = ceildiv(at_hand(axis.extent), pieces)
-        if shape.turned:  # transfers below a granule are not faster on more cores
+        if shape.transposed:  # transfers below a granule are not faster on more cores
             step = max(
-                step, ceildiv(_granule(plan, axes), at_hand(volume([a.extent for a in group[1:]])))
+                step,
+                ceildiv(
+                    _granule_columns(plan, axes), at_hand(volume([a.extent for a in group[1:]]))
+                ),
             )
         if at_hand(step) < at_hand(axis.extent):
             plan.cut[axis] = step
@@ -350,32 +355,32 @@ def _order_levels(plan: NestTiling, axes: TileAxes) -> None:
     if axes.shape.resident:
         looped = {level.axis for level in levels}
         crossing = any(axes.reduced[s] & looped for s in axes.kernel.statements)
-        plan.levels, plan.inner = levels, 0 if crossing else len(levels)
+        plan.levels, plan.accumulator_depth = levels, 0 if crossing else len(levels)
         return
     reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
     outer = [level for level in levels if level.axis not in reduced]
     plan.levels = outer + [level for level in levels if level.axis in reduced]
-    plan.inner = len(outer)
+    plan.accumulator_depth = len(outer)
 
 
-def _share(plan: NestTiling, axes: TileAxes) -> None:
+def _choose_shared_level(plan: NestTiling, axes: TileAxes) -> None:
     """Choose the level that cores share."""
     kernel = axes.kernel
     if kernel.one_core:
         return
-    outer, inner = plan.levels[: plan.inner], plan.levels[plan.inner :]
-    best = max(outer, key=lambda level: at_hand(level.trips), default=None)
-    widest = max(inner, key=lambda level: at_hand(level.trips), default=None)
+    outer, inner = plan.levels[: plan.accumulator_depth], plan.levels[plan.accumulator_depth :]
+    best = max(outer, key=lambda level: at_hand(level.trip_count), default=None)
+    widest = max(inner, key=lambda level: at_hand(level.trip_count), default=None)
     cores = kernel.machine.cores
     if (
         widest is not None
-        and (best is None or at_hand(best.trips) < cores)
-        and at_hand(widest.trips) > 1
+        and (best is None or at_hand(best.trip_count) < cores)
+        and at_hand(widest.trip_count) > 1
         and _can_split(axes)
     ):
-        plan.divided, plan.parts = widest, min(at_hand(widest.trips), 2 * cores)
+        plan.shared_level, plan.parts = widest, min(at_hand(widest.trip_count), 2 * cores)
     else:
-        plan.divided = best
+        plan.shared_level = best
 
 
 def _can_split(axes: TileAxes) -> bool:

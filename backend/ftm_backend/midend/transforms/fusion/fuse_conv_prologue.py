@@ -192,13 +192,13 @@ def _compute(
     for kernel in kernels:
         reader = recompute_feature_map(kernel, makers, machine)
         if reader is None or not _pays(
-            image, sum(each.longer for each in (*readers, reader)), machine
+            image, sum(each.extra_cycles for each in (*readers, reader)), machine
         ):
             return False
         readers.append(reader)
     sums, at = summed(image.product, image.sums, machine), grouped.kernels.index(image.user)
     if sums is None or not _pays(
-        image, sums[1] + sum(reader.longer for reader in readers), machine
+        image, sums[1] + sum(reader.extra_cycles for reader in readers), machine
     ):
         return False
     if not move_sums(grouped, image.product, image.user, image.kept, image.sums, sums[0], machine):
@@ -250,7 +250,7 @@ def _replace(
     ]
     clusters = {reader.kernel: FusionGroup(reader.kind, reader.statements) for reader in readers}
     for reader in readers:
-        for old, new in reader.instead.items():
+        for old, new in reader.replacements.items():
             body[body.index(old)] = new
             for value in new.writes():
                 value.producer = new

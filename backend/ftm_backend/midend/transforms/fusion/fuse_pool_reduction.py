@@ -73,7 +73,7 @@ def _match(grouped: KernelModule, strips: Kernel, sums: Kernel) -> _Found | None
     readers = [k for k in grouped.kernels if made in k.inputs and k is not sums]
     if not readers and made not in {tensor.value for tensor in grouped.function.results}:
         return None  # it would not be stored
-    plan = plan_line_buffer(replace(strips, domain=None), together=True)
+    plan = plan_line_buffer(replace(strips, domain=None), consecutive_planes=True)
     kept = {s: None if plan is None else place_sum(plan, last, s) for s in parts}
     found = {s: each for s, each in kept.items() if each is not None}
     return (
