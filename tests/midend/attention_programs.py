@@ -1,5 +1,4 @@
-"""Attention and its gradients as programs: the trace that PyTorch's own decomposition records,
-inputs, and what the CPU computes."""
+"""Attention programs for tests: traces from PyTorch's decomposition, inputs, and CPU results."""
 
 from __future__ import annotations
 
@@ -28,12 +27,11 @@ TOLERANCE = {"f64": 1e-11, "f32": 2e-5, "f16": 4e-3, "bf16": 3e-2}
 
 @dataclass(frozen=True)
 class Case:
-    """softmax(Q K' * scale, with a mask) * keep, times V; mask: ``add`` [m, n], ``keys`` [batch,
-    n], ``where`` (booleans) or ``causal``.
+    """softmax(Q K' * scale, with a mask) * keep, times V.
 
-    backward: the gradients of queries, keys and values instead; the result's is one more operand.
-    both: the result as well, of which the sum of half the squares, weighted by that operand, is
-    differentiated.
+    mask: ``add`` [m, n], ``keys`` [batch, n], ``where`` (booleans) or ``causal``. backward: the
+    gradients of queries, keys and values instead; the result's gradient is one more operand. both:
+    the result as well; the gradient is that of its weighted half squares.
     """
 
     batch: int = 2
@@ -196,7 +194,7 @@ class Case:
         return "\n".join([*lines, f"  return {result}"]) + "\n"
 
     def scalars(self, given: float) -> dict[str, float]:
-        """The program's numbers, by what they are."""
+        """The program's scalars by name."""
         found = {"scale": self.scale}
         if self.mask in ("where", "causal"):
             found["lowest"] = -math.inf
@@ -239,7 +237,7 @@ class Case:
         return found
 
     def eager(self, inputs: list[Tensor], given: float) -> list[Tensor]:
-        """What the CPU computes."""
+        """The CPU's results."""
         q, k, values, *others = inputs
         scores = (q * self.scale) @ (k if self.turned_keys else k.mT)
         if self.mask == "causal":

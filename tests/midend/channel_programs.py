@@ -1,4 +1,4 @@
-"""What normalizations of channels do, as linalg."""
+"""Channel normalizations as linalg programs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from midend.linalg_text import Function
 def channels_backward(
     f: Function, images: int, channels: int, length: int, dtype: str = "f32"
 ) -> str:
-    """What normalized channels' gradient becomes: two sums of each channel, and what they are taken
-    from."""
+    """The backward of a channel normalization: two sums of each channel, and their summands."""
     kind, stat, one = f"{images}x{channels}x{length}x{dtype}", f"{channels}x{dtype}", dtype
     x, dy, w = f.argument(kind), f.argument(kind), f.argument(stat)
     zero = f.fill(f.constant("0.0", one), stat)

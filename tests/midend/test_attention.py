@@ -1,5 +1,7 @@
-"""Attention in blocks, on machines whose DMA works beside the core: as eager computes it, whatever
-the masks and the numbers are."""
+"""Attention's forward on machines whose DMA overlaps compute: results equal eager's.
+
+Cases cover masks, NaN and infinities.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def test_rows_without_scores_and_numbers_that_are_none(
     case = Case(mask="where", safe=safe, m=40, n=90)
     inputs = case.inputs()
     q, k, values, mask = inputs
-    mask[3] = False  # no score at all: NaN, or what the program gives
+    mask[3] = False  # no score at all: NaN, or the program's value
     mask[4, :60] = False  # none in the first blocks
     mask[5, 30:] = False
     q[0, 0, 7, 2] = math.nan

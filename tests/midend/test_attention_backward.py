@@ -1,5 +1,4 @@
-"""The gradients of attention in blocks: as the CPU computes them, whatever the masks and the
-numbers are."""
+"""Attention's backward: results equal the CPU's, for all masks and numbers."""
 
 from __future__ import annotations
 
@@ -102,7 +101,7 @@ def test_rows_without_scores_in_a_slice(monkeypatch: pytest.MonkeyPatch, cores: 
         of_teams(monkeypatch, case.n, 16, cores, 1)
         inputs = case.inputs()
         q, k, values, mask, grad = inputs
-        mask[3] = False  # no score at all: NaN, or what the program gives
+        mask[3] = False  # no score at all: NaN, or the program's value
         mask[4, :60] = False  # none in the first slices
         mask[5, 30:] = False
         check(case, M7032, [8], inputs, 0.25)
@@ -123,7 +122,7 @@ def test_rows_without_scores_and_numbers_that_are_none(
     case = Case(mask="where", safe=safe, m=40, n=90, backward=True)
     inputs = case.inputs()
     q, k, values, mask, grad = inputs
-    mask[3] = False  # no score at all: NaN, or what the program gives
+    mask[3] = False  # no score at all: NaN, or the program's value
     mask[4, :60] = False  # none in the first blocks
     mask[5, 30:] = False
     check(case, replace(machine, cores=3), [1, 3], inputs, given)

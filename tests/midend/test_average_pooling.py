@@ -1,5 +1,7 @@
-"""Average poolings and their gradients on the target, through midend, emission and the checked
-emulator, against PyTorch on the CPU."""
+"""Average pooling and its gradient through the whole compiler and the checked emulator.
+
+Results are compared with PyTorch on the CPU.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Factors that are computed in the kernel of their product, through midend, emission and the
-checked emulator, against PyTorch on the CPU."""
+"""Pass `fuse-gemm-prologue` through the whole compiler and the checked emulator.
+
+Results are compared with PyTorch on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,7 @@ class Product:
     @property
     def scale(self) -> tuple[int, ...]:
         """Of the factor's dimension 1: channels, or columns."""
-        return (
-            (1, self.factor[1], 1, 1)
-            if self.op in ("weights", "windows")
-            else (self.factor[1],)
-        )
+        return (1, self.factor[1], 1, 1) if self.op in ("weights", "windows") else (self.factor[1],)
 
     @property
     def weights(self) -> tuple[int, ...]:

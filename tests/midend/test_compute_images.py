@@ -1,5 +1,4 @@
-"""Images that products compute of what their statistics are taken of: results, what is moved, and
-what is planned."""
+"""Pass `fuse-conv-prologue`: results, DDR traffic and plans."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ M7032 = presets.load("m7032")
 
 @dataclass(frozen=True)
 class Block:
-    """Two convolutions with a batch norm and an activation between them, and what the backward pass
-    reads of the image between them."""
+    """Two convolutions with a batch norm and an activation between them, and their backward."""
 
     image: tuple[int, int, int, int]
     filters: int
@@ -45,8 +43,7 @@ class Block:
     """In a place of the input."""
 
     def tensors(self) -> list[torch.Tensor]:
-        """Image and weights, scale and shift, running mean and variance, the second weights, and
-        what the second result's gradient is of that."""
+        """Input, weights, scale, shift, running mean and variance, second weights, and a gradient."""
         generator, dtype = torch.Generator().manual_seed(0), DTYPES[self.dtype]
         x = torch.randn(self.image, generator=generator)
         if self.number is not None:
@@ -200,7 +197,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def image_is_made(program: KernelProgram) -> bool:
-    """Whether a kernel makes what the second convolution multiplies, and writes it."""
+    """Whether a kernel stores the second convolution's input."""
     return not any(kernel.kind == "computed" for kernel in program.kernels)
 
 
@@ -230,13 +227,13 @@ def test_of_doubles(name: str) -> None:
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_numbers_that_are_none(number: float) -> None:
-    """The channels are NaN then, all of them; what is around them stays zero."""
+    """All elements of the channels are NaN; the border stays zero."""
     block = replace(BLOCKS["3x3"], number=number, backward=False)
     check(block, compiled(planned(block)), 8)
 
 
 def test_a_network_of_large_images_pays() -> None:
-    """Nobody writes the image, and plans agree with what is charged."""
+    """No kernel stores the feature map, and estimates hold."""
     program = planned(Block((8, 64, 56, 56), 64, more=0))
     (image,) = (k.outputs[0].shape for k in program.kernels if k.kind == "summed")
     # both results and their gradients

@@ -1,5 +1,7 @@
-"""What convolutions were planned to take is what the cycle model charges: ResNet-18's on small
-images, in three directions."""
+"""Modelled cycles of convolutions equal the cycle model's.
+
+The cases are ResNet-18's convolutions on small images, with both gradients.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 def test_estimates_are_what_the_cycle_model_charges(
     direction: str, planned: dict[str, float]
 ) -> None:
-    """Gradients of the input are stored between zeros where windows have gaps, which is what the
-    plan has to know."""
+    """Gradients of strided convolutions are stored between zeros, which the plan must count."""
     off = []
     for row in convolutions((32,)):
         if row.direction == direction:

@@ -1,12 +1,11 @@
-"""What the planner says that a kernel takes is what the cycle model charges, for kernels of many
-kinds.
+"""Modelled cycles of kernels equal the cycle model's, for many kinds of kernels.
 
-Kernels that take 20,000 cycles (11 microseconds) or more agree within 10%, but for one in twenty
-(of a few, two), and all within 20%. Shorter ones end before scalar work around transfers, which
-plans count on average, is forgotten: one in five may be outside 10%, and all are within 25%.
+Kernels of at least 20,000 cycles (11 microseconds) agree within 10%, except for one in twenty (at
+least two), and all within 20%. In shorter kernels the scalar work around transfers, which plans
+count on average, matters: one in five may be outside 10%, and all are within 25%.
 
-Plans do not know which values lie in GSM (`promote-to-gsm` decides it when all kernels are
-planned), so kernels here are programs of their own.
+Plans do not know which values are in GSM (`promote-to-gsm` runs when all kernels are planned), so
+each kernel here is a separate program.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Noted:
         return noted
 
     def compare(self, text: str, cores: int) -> None:
-        """Compares what was planned since the last time with what is charged for ``text``."""
+        """Compare the plans since the last call with the cycle model's cycles for ``text``."""
         for kernel in cycle_model.model(
             text, machine=replace(M7032, cores=cores), cores=cores
         ).kernels:
@@ -118,8 +117,7 @@ def test_batches(cores: int, noted: Noted) -> None:
 @pytest.mark.parametrize(("images", "side"), [(16, 32), (1, 32), (2, 224)])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_convolutions(direction: str, images: int, side: int, noted: Noted) -> None:
-    """Gradients of the input are stored between zeros where windows have gaps, which is what the
-    plan has to know."""
+    """Gradients of strided convolutions are stored between zeros, which the plan must count."""
     for row in convolutions((side,), images):
         if row.direction == direction:
             noted.compare(

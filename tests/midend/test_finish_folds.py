@@ -1,5 +1,4 @@
-"""What follows a transposed convolution element by element, computed of its images before they are
-stored: results, and what is moved."""
+"""Pass `fuse-col2im-epilogue`: results and DDR traffic."""
 
 from __future__ import annotations
 
@@ -181,7 +180,7 @@ def test_other_machines(machine: str) -> None:
 
 
 def test_moved_where_it_pays() -> None:
-    """Of what follows a gradient of 56x56 places, nothing is left to be read again."""
+    """No statement reads a gradient of 56x56 elements again."""
     (backward, *_), (n, c, side) = [convolution(56, 3, 2, backward=True)], (16, 64, 56)
     image = f"f32[{n},{c},{side},{side}]"
     text = backward.replace(

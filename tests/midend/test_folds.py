@@ -1,5 +1,4 @@
-"""Transposed convolutions as one product whose windows are summed on chip: results, what is
-recognised, plans."""
+"""Transposed convolutions as a product and col2im: results, matching and plans."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ SHAPES = {  # images, channels, filters, size of the image, window, stride, padd
 def gradient(
     name: str, dtype: str, transposed: bool = False
 ) -> tuple[str, list[np.ndarray], np.ndarray]:
-    """The trace of an input's gradient or of a transposed convolution, its arguments, and what
-    PyTorch gives."""
+    """The trace of an input's gradient or a transposed convolution, its arguments and results."""
     n, c, f, size, window, stride, padding, dilation = SHAPES[name]
     generator = torch.Generator().manual_seed(0)
     kind = KINDS[dtype]
@@ -217,7 +215,7 @@ def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> Non
 
 
 def folded(text: str) -> list[Statement]:
-    """What the pass makes of a trace."""
+    """The statements that the pass creates for a trace."""
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
     function = pipeline.LINALG.read(linalg, M7032)
     for step in pipeline.PASSES[

@@ -1,4 +1,4 @@
-"""What shares a kernel, and that it computes the same."""
+"""Pass `fuse-ops`: which statements share a kernel, and the kernels' results."""
 
 from __future__ import annotations
 
@@ -69,8 +69,7 @@ def test_softmax_wider_than_scratchpad_is_several_kernels():
 
 @pytest.mark.parametrize("length", [23, 24, 25])
 def test_two_chains_that_fill_a_kernel_leave_their_reader_outside(length):
-    """A kernel holds 48 statements; what joined it is no kernel any more that the reader could
-    enter."""
+    """A kernel holds at most 48 statements, so the reader of both chains gets its own kernel."""
     f = Function()
     ends = [f.argument("10xf32") for _ in range(2)]
     for _ in range(length):
@@ -120,8 +119,10 @@ def test_batch_statistics_over_outer_and_inner_dimensions():
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 def test_channels_that_fill_scratchpad_but_for_a_third_are_read_once(cores):
-    """4 x 1500 elements of two tensors and of the result are 72 KB of 96: what each channel has of
-    its own takes none."""
+    """4 x 1500 elements of two inputs and the result take 72 KB of 96.
+
+    Values with one element per channel take no tile.
+    """
     f = Function()
     text = f.text(channels_backward(f, 4, 9, 1500))
     made = stages(text, SMALL)

@@ -1,5 +1,4 @@
-"""Grouping with answers that were found for statements that are alike: the same kernels as without
-any."""
+"""The fusion cache: cached answers for equal statements form the same kernels."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ def attention(x: torch.Tensor, *weights: torch.Tensor) -> list[torch.Tensor]:
 
 
 def alternating(x: torch.Tensor, *weights: torch.Tensor) -> list[torch.Tensor]:
-    """Layers that are equal but for who else reads their results: what is in memory decides with
-    what they share a kernel."""
+    """Layers that differ only in the readers of their results, which decide about stores."""
     read = []
     for k, w in enumerate(weights):
         y = (x @ w).tanh()

@@ -1,5 +1,4 @@
-"""Both gradients of a convolution and what updates its weights, as one kernel: results, what is
-joined, plans."""
+"""Pass `fuse-conv-backward`: results, matching and plans."""
 
 from __future__ import annotations
 
@@ -171,7 +170,7 @@ def test_other_machines(machine: str) -> None:
     check("3x3, several blocks", 2, machine=machine)
 
 
-# --- what is joined, and what it costs
+# --- fusion and its cost
 # ----------------------------------------------------------------
 
 
@@ -207,7 +206,7 @@ def test_a_plan_costs_what_is_charged_and_less_than_two_kernels(
 
 
 def test_large_images_stay_two_kernels() -> None:
-    """Neither their windows nor their gradients fit beside each other on chip."""
+    """The windows or the gradients of both do not fit on chip together."""
     text = driver.run_from(
         "trace",
         steps(8, 64, 64, 56),

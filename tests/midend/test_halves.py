@@ -1,4 +1,4 @@
-"""Kernels on the half types: each operation rounds, sums and products are kept in f32."""
+"""Kernels on half types: each operation rounds; sums and products accumulate in f32."""
 
 from __future__ import annotations
 
@@ -61,8 +61,7 @@ def test_each_operation_rounds(dtype, rows, columns):
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("cores", [1, 2])
 def test_sums_of_rows_are_kept_in_f32(dtype, cores):
-    """Softmax's shape of kernel: a maximum in the half type, a sum in f32 of what is read again
-    from the row."""
+    """A kernel as softmax's: a maximum in the half type, then a sum in f32."""
     rows, columns = 37, 300
     f = Function()
     x = f.argument(f"{rows}x{columns}x{dtype}")

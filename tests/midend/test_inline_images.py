@@ -1,5 +1,7 @@
-"""Poolings that compute the image they read, through midend, emission and the checked emulator,
-against PyTorch on the CPU."""
+"""Pass `rematerialize-pool-inputs` through the whole compiler and the checked emulator.
+
+Results are compared with PyTorch on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,10 @@ class Stem:
     """The image is a result, too."""
 
     def reference(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """What goes in: x, weight, bias, mean, variance, a gradient. What comes out: the pooled
-        image, places, the gradient of x."""
+        """Inputs (x, weight, bias, mean, variance, a gradient) and results.
+
+        Results are the pooled feature map, the indices, and the gradient of x.
+        """
         generator, dtype, channels = (
             torch.Generator().manual_seed(0),
             DTYPES[self.dtype],
@@ -150,8 +154,7 @@ def compiled(stem: Stem, cores: int, machine: presets.MachineParameters = M7032)
 
 
 def images(stem: Stem, machine: presets.MachineParameters = M7032) -> bool:
-    """Whether an image is computed where it is read: nothing as large is made but gradients and
-    what is summed up."""
+    """Whether a feature map is recomputed: only gradients and summands of its size are stored."""
     function = pipeline.LINALG.read(stem.linalg(), machine)
 
     def relus() -> int:

@@ -1,5 +1,4 @@
-"""What an update scales before it adds a gradient is scaled where it is added, in the kernel of the
-product; nothing else moves there."""
+"""Pass `fuse-elementwise-producers`: an update's scaling moves into the product's kernel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Elements with gaps of one number between them are written together with these, and nothing else
-is written."""
+"""Pass `fuse-interior-padding`: elements and the zeros between them are written together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels of small images are fetched and stored in runs of several channels."""
+"""Coalesced transfers of several channels of small feature maps."""
 
 from __future__ import annotations
 

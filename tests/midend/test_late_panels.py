@@ -1,5 +1,7 @@
-"""Panels whose chunks are finished beside the steps of the next panel: with and without what
-follows a product, on any number of cores."""
+"""Panels with a deferred epilogue, which runs during the next panel's steps.
+
+Cases have an epilogue or none, on any number of cores.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,7 @@ FORMS = {  # whether A, B and C lie transposed; how B is taken; chunks of a pane
 
 
 def _factors(form: str) -> list[tuple[str, int, int, bool]]:
-    """Name, rows, columns, and whether it lies transposed, in the order of first use: what is
-    transposed is viewed first."""
+    """Name, rows, columns and transposition of each operand, in the order of first use."""
     a_turned, b_turned, *_ = FORMS[form]
     return sorted((("a", M, K, a_turned), ("b", K, N, b_turned)), key=lambda each: not each[3])
 
@@ -77,7 +78,7 @@ def _cut(extent: int, size: int) -> TileCut:
 def _force(
     monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int
 ) -> list[PanelSchedule]:
-    """Lets the product be planned so; what was planned."""
+    """Force the plan of the product, and return the plans."""
     (rows, columns, share), (m_outer, keep) = GRIDS[grid], LOOPS[loops]
     trans_a, _, transpose_c, b_layout, chunks = FORMS[form]
     m, k, made = _cut(M, 6), _cut(K, k_size), []

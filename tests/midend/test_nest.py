@@ -1,5 +1,4 @@
-"""Nest kernels by themselves: elementwise, broadcast, transposed, gathered, positions, reductions,
-empty."""
+"""Single nest kernels: elementwise, broadcast, transposed, gathers, indices, reductions, empty."""
 
 from __future__ import annotations
 

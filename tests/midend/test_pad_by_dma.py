@@ -1,4 +1,4 @@
-"""Borders that DMA makes: which copies go, and that what is computed stays right."""
+"""Pass `fold-pad-into-load`: which copies disappear, and that results stay right."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DIRECTIONS = ("forward", "input", "weight")
 def program(
     name: str, direction: str, dtype: str = "f32"
 ) -> tuple[str, list[np.ndarray], np.ndarray]:
-    """A trace, its arguments, and what PyTorch gives."""
+    """A trace, its arguments and PyTorch's results."""
     n, c, f, size, window, stride, padding, dilation, groups = CASES[name]
     kind = {"f32": torch.float32, "f64": torch.float64}[dtype]
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""The planner of panels leaves out what cannot be chosen, and nothing else."""
+"""The panel planner prunes only plans that cannot be the cheapest."""
 
 from __future__ import annotations
 

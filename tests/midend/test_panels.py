@@ -1,5 +1,4 @@
-"""Contractions lowered by panels: every form of plan is right on any number of cores, and what is
-planned is charged."""
+"""Panel schedules: every kind of plan is right on any number of cores, and estimates hold."""
 
 from __future__ import annotations
 
@@ -134,7 +133,7 @@ def test_every_plan_is_right(
         )
 
 
-# --- what the planner chooses
+# --- choices of the planner
 # -------------------------------------------------------------------------
 
 EQUATIONS = {
@@ -215,8 +214,7 @@ SIZES = [
 def test_estimates_are_what_the_cycle_model_charges(
     cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of whole products: what is cut along its sum is another product, and the test of that pass
-    holds its estimate."""
+    """Without split-k: its tests check the estimates of partial products."""
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
     machine = replace(M7032, cores=cores)
     ratios = []

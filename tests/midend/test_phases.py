@@ -1,5 +1,7 @@
-"""Transposed convolutions of every stride, by phases, against PyTorch: on the real target's cores,
-and on the host preset."""
+"""Transposed convolutions of every stride by sub-pixel phases, compared with PyTorch.
+
+They run on the real target's cores and on the host preset.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ TOLERANCE = {"f32": 1e-4, "f64": 1e-10}
 
 
 def gradient(name: str, dtype: str) -> tuple[str, list[np.ndarray], np.ndarray]:
-    """The trace of an input's gradient, its arguments, and what PyTorch gives."""
+    """The trace of an input's gradient, its arguments and PyTorch's results."""
     n, c, f, size, window, stride, padding, dilation, groups = SHAPES[name]
     kind = {"f32": torch.float32, "f64": torch.float64}[dtype]
     generator = torch.Generator().manual_seed(0)
@@ -186,8 +188,7 @@ def test_halves_are_joined(dtype: str) -> None:
 
 
 def test_what_does_not_pay_or_is_read_elsewhere_stays() -> None:
-    """On the host preset, whose cores move what they multiply; where an odd column reads a phase,
-    too; with three phases."""
+    """Cases: the host preset, an odd column that reads a phase, and three phases."""
     trace = gradient("3x3 by 2", "f32")[0]
     assert "TRANS" not in driver.run_from("trace", trace, "asm", CompileOptions(machine="host"))
     for name in ("odd sizes", "5x4 by 3"):

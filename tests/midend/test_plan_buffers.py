@@ -68,9 +68,7 @@ def test_barrier_only_where_several_cores_depend():
     d = StorageRange()
     assert not barriers.visit([], [d], one_core=True)
     assert not barriers.visit([d], [StorageRange()], one_core=True), "both on core 0"
-    assert barriers.visit([d], [StorageRange()], one_core=False), (
-        "other cores read what core 0 wrote"
-    )
+    assert barriers.visit([d], [StorageRange()], one_core=False), "other cores read core 0's stores"
 
 
 def transposing_chain(length: int, n: int) -> tuple[str, Function]:

@@ -1,5 +1,4 @@
-"""Loops that are cut alike: statements are rewritten so that each point still reads and writes what
-it did."""
+"""Alignment of loops: rewritten statements read and write the same elements."""
 
 from __future__ import annotations
 

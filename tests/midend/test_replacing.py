@@ -1,5 +1,7 @@
-"""A program that faults has written no input: order of kernels, aliases, and the checker of
-both."""
+"""A program that faults has not overwritten any input.
+
+Tests cover the order of kernels, aliases, and the checker of both.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,7 @@ OPTIONS = CompileOptions(cores=2)
 
 
 def trace(*lines: str) -> str:
-    """The text of a trace: what it is given is declared in the order of first use, values are
-    numbered in order."""
+    """A trace's text: arguments in the order of first use, values numbered in order."""
     given = {
         line.split(" = ")[0]: line for line in lines if " = param " in line or " = scalar " in line
     }
@@ -225,8 +226,7 @@ def test_random_programs_keep_the_rule(seed):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_an_update_fused_into_a_product_replaces_its_parameter(cores):
-    """The decay of ``p`` has a kernel of its own, the rest of its update follows the product that
-    is its gradient."""
+    """The decay of ``p`` is a separate kernel; the rest of the update is the product's epilogue."""
     asm = compiled(
         "%p = param f32[90,70]",
         "%x = param f32[33,90]",

@@ -1,5 +1,7 @@
-"""Scans and sorts through midend, emission and emulator, against numpy, in scratchpads of every
-size."""
+"""Scans and sorts through the compiler and the emulator, in scratchpads of every size.
+
+Results are compared with numpy.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ func.func @main(%x: {t}) -> {t} {{
 
 
 def sort(shape: tuple[int, ...], kept: int | None = None) -> str:
-    """A program with one sort, of which the first ``kept`` columns are wanted."""
+    """A program that sorts rows and returns their first ``kept`` columns."""
     t, out = tensor(shape, "i64"), tensor((shape[0], shape[1] if kept is None else kept), "i64")
     return f"""
 func.func @main(%x: {t}) -> {out} {{

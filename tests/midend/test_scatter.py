@@ -112,7 +112,7 @@ def test_whole_rows_are_gathered_by_dma() -> None:
 
 
 def test_scatter_of_a_view_of_one_number() -> None:
-    """What is scattered may be a splat seen through a view: ``x[rows] = 5``."""
+    """The updates may be a view of a constant: ``x[rows] = 5``."""
     td, tu, ti = tensor((3, 4)), tensor((2, 4)), tensor((2,), "i64")
     text = f"""
 func.func @main(%d: {td}, %i: {ti}) -> {td} {{

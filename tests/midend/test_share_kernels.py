@@ -1,5 +1,4 @@
-"""Kernels as functions: what is shared, what is not, and that a function is right for every kernel
-that calls it."""
+"""Pass `outline-kernels`: which kernels share a function, and that it is right for all of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Panels whose sum is cut over cores, which add up their parts in GSM: results on any number of
-cores, which are planned, and what they cost."""
+"""Split-k panels, whose cores add up partial sums in GSM: results, choice and estimates."""
 
 from __future__ import annotations
 
@@ -166,7 +165,7 @@ def test_factors_that_are_computed(
     assert any(problem.b_prologue_tiles for problem in always)
 
 
-# --- what is planned
+# --- choice of plans
 # ----------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Products that are cut along their sums: which, and that results stay right."""
+"""Pass `split-k`: which products are split, and that results stay right."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOLERANCE = {"f32": 1e-4, "f64": 1e-11, "f16": 4e-3, "bf16": 3e-2}
 
 @pytest.fixture(autouse=True)
 def _whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Kernels do not cut sums themselves: what is left is the pass's."""
+    """Disable split-k of kernels, so that only the pass splits sums."""
     monkeypatch.setattr(panel_schedule, "split_plan", lambda *_: None)
     panel_schedule.fitting_plan.cache_clear()
     yield

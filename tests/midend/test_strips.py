@@ -1,5 +1,7 @@
-"""Poolings whose images are fetched in strips, through midend, emission and the checked emulator,
-against PyTorch on the CPU."""
+"""Pooling with line buffers through the whole compiler and the checked emulator.
+
+Results are compared with PyTorch on the CPU.
+"""
 
 from __future__ import annotations
 

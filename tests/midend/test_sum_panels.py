@@ -1,5 +1,7 @@
-"""Statistics of a convolution's result, of which its kernel takes parts as it stores blocks:
-results, and what is moved."""
+"""Pass `fuse-gemm-reduction`: batch statistics as partial sums of a convolution's blocks.
+
+Tests check results and DDR traffic.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ M7032 = presets.load("m7032")
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution, whose result is returned, and a batch norm of which all but the image is."""
+    """A convolution and a batch norm; all results except the normalized feature map."""
 
     image: tuple[int, int, int, int]
     filters: int
@@ -120,7 +122,7 @@ def product(layer: Layer) -> Kernel:
 
 
 def check(layer: Layer, cores: int, machine: presets.MachineParameters = M7032) -> None:
-    """Runs what is compiled for all cores of a machine on some."""
+    """Compile for all cores of a machine and run on some of them."""
     text = str(
         codegen.pipeline.run(pipeline.PASSES[-1].run(planned(layer, machine), machine), machine)
     )
@@ -184,7 +186,7 @@ def test_types(name: str, dtype: str) -> None:
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("cores", [1, 8])
 def test_elements_far_from_zero_keep_their_variance(cores: int) -> None:
-    """Squares are of what elements differ from the mean of their part."""
+    """Squares are of the deviations from the mean of a part."""
     layer = replace(LAYERS["bias"], offset=1000.0)
     assert product(layer).kind == "summed"
     check(layer, cores)

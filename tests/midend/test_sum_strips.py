@@ -1,5 +1,7 @@
-"""Sums of what kernels of strips make, taken in them, through midend, emission and the checked
-emulator, against PyTorch on the CPU."""
+"""Pass `fuse-pool-reduction` through the whole compiler and the checked emulator.
+
+Results are compared with PyTorch on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ class Sums:
 
     @property
     def stats(self) -> str:
-        """Type of what is known of channels."""
+        """Element type of the channels' statistics."""
         return "f32" if self.stem.dtype in ("f16", "bf16") else self.stem.dtype
 
     def reference(self) -> tuple[list[np.ndarray], list[np.ndarray]]:

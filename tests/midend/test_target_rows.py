@@ -1,5 +1,7 @@
-"""Products compiled for the real target reach what experts reached by hand: the rows of
-``benchmarks/target.py``."""
+"""Matrix products on the real target are as fast as hand-written kernels.
+
+The shapes are the rows of ``benchmarks/target.py``.
+"""
 
 from __future__ import annotations
 

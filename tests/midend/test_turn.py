@@ -1,5 +1,7 @@
-"""Copies into another order that are turned on chip, through midend, emission and the checked
-emulator, against numpy."""
+"""Transposes on chip through the whole compiler and the checked emulator.
+
+Results are compared with numpy.
+"""
 
 from __future__ import annotations
 

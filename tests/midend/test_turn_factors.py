@@ -1,5 +1,4 @@
-"""Factors of products that are copied with their short dimensions outermost: which, and that
-results stay right."""
+"""Pass `pack-operands`: which operands are copied, and that results stay right."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def check(program: Program, machine: str, cores: int) -> None:
 
 @pytest.fixture
 def undone(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """What was undone so far; functions that were compiled earlier are not taken."""
+    """The fusions undone so far, without functions that were compiled before."""
     driver.forget()
     caplog.set_level(logging.INFO, "ftm_backend.driver")
     return lambda: [record.getMessage() for record in caplog.records]

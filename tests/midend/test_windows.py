@@ -1,4 +1,4 @@
-"""Windows of convolutions read in place by ``MMW``, on machines whose DMA works beside the core."""
+"""Im2col operands, read in place by ``MMW``, on machines whose DMA overlaps compute."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_strided_windows_are_read_in_place() -> None:
 
 
 def test_sides_are_joined_where_a_granule_holds_what_is_between() -> None:
-    # c, n, f, ky, kx: 3x3 of images of 16x16, of which 15x15 are seen two apart
+    # c, n, f, ky, kx: 3x3 windows of images of 16x16, with stride 2 in 15x15
     rows = Affine(0, (256, 1024, 0, 16, 1))
     image = replace(rows, coeffs=(*rows.coeffs, 32, 2))  # and oy, ox
     extents = (4, 2, 8, 3, 3, 7, 7)
@@ -218,8 +218,10 @@ def test_gradients_of_a_convolution(cores: int) -> None:
 
 
 def test_taps_of_overlapping_windows_stay_in_one_block() -> None:
-    """Beside weights whose taps lie outermost, k is still walked channel by channel: a box then
-    serves all taps of a window."""
+    """Even if the taps are the outermost dimension of the weights, k is in channel order.
+
+    A box then serves all taps of a window.
+    """
     shape = Statement(
         "linalg.generic", (4, 8, 6, 6, 16, 3, 3), (False,) * 4 + (True,) * 3, [], [], []
     )

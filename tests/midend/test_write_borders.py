@@ -1,4 +1,4 @@
-"""What pads a tensor is written around it, and nothing is written twice."""
+"""Pass `split-pad`: padding is written around a tensor, and no element is written twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 
 M7032 = presets.load("m7032")
-CASES = {  # shape of what is inside, and what lies before and behind it in each dimension
+CASES = {  # shape of the interior, and padding before and after it in each dimension
     "before, as of a pooling": ((3, 40, 150), ((0, 0), (1, 0), (1, 0))),
     "behind": ((5, 31, 200), ((0, 0), (0, 2), (0, 1))),
     "around": ((2, 17, 257), ((0, 0), (3, 1), (1, 2))),
@@ -76,8 +76,7 @@ def test_elements_of_other_types(name: str, dtype: str) -> None:
 
 
 def parts(name: str, machine: presets.MachineParameters = M7032) -> list[int]:
-    """Parts of the updates, none of which lies over anything, if what is around is written by
-    itself."""
+    """The parts of the updates, which must not overlap if the border is written separately."""
     text = driver.run_from(
         "trace", trace(name, "1.5", "f32"), "linalg", CompileOptions(machine="m7032")
     )

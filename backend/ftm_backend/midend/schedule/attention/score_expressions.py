@@ -410,7 +410,7 @@ def substitute(node: Node, made: dict[int, Node]) -> Node:
 
     Args:
         node: The root.
-        intern: Replacements by the id of the replaced node. New nodes are added.
+        made: Replacements by the id of the replaced node. New nodes are added.
     """
     if id(node) not in made:
         operands = tuple(substitute(x, made) for x in node.operands)

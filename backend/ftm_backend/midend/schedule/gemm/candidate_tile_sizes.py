@@ -164,7 +164,7 @@ def col2im_tile_sizes(
     Rows are cut at channels. Columns are cut at feature maps, and large feature maps at rows.
 
     Args:
-        col2im: The windows.
+        geometry: The windows.
         extents: Numbers of channels and of feature maps.
         quantum: Rows of the micro-kernel.
         shares: Numbers of cores that share each of the two.

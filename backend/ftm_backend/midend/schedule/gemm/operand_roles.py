@@ -370,7 +370,7 @@ def _problem(
         form: Its canonical form.
         a_operand: The operand in the role of A.
         machine: The target.
-        with_interleaved_columns: Whether C's column halves are interleaved.
+        interleaved: Whether C's column halves are interleaved.
         prologue: The prologue that computes A (which then has windows) or B.
         sums: Number of fused row sums.
     """
