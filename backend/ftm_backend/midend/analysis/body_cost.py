@@ -33,22 +33,22 @@ def interval(machine: MachineParameters, nodes: Iterable[Node], tiles: int) -> f
         nodes: Results of the body.
         tiles: Number of tiles that it loads and stores.
     """
-    taken: dict[str, float] = {"VLDST": float(tiles)}
+    slot_uses: dict[str, float] = {"VLDST": float(tiles)}
     for node in walk(list(nodes)):
         if not node.op.startswith(("arith.", "math.")):
             continue
         row, kind = _ROWS.get(node.op), BY_TOKEN[node.dtype].suffix
-        known = row is not None and kind in row.types
+        has_cost = row is not None and kind in row.types
         for slot, count in (
-            op_costs.cost(row.name, kind).slots if row is not None and known else (("VMAC", 1),)
+            op_costs.cost(row.name, kind).slots if row is not None and has_cost else (("VMAC", 1),)
         ):
-            taken[slot] = taken.get(slot, 0.0) + count
-    products = taken.get("VMAC", 0.0) + taken.get("VMAC1", 0.0)
+            slot_uses[slot] = slot_uses.get(slot, 0.0) + count
+    products = slot_uses.get("VMAC", 0.0) + slot_uses.get("VMAC1", 0.0)
     return max(
         products / machine.fma_units,
-        taken.get("VMAC1", 0.0),
-        taken.get("VIEU", 0.0),
-        taken["VLDST"] / machine.vector_memory_ports,
+        slot_uses.get("VMAC1", 0.0),
+        slot_uses.get("VIEU", 0.0),
+        slot_uses["VLDST"] / machine.vector_memory_ports,
         1.0,
     )
 

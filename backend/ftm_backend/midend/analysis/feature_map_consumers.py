@@ -159,18 +159,18 @@ def recompute_feature_map(
         chain.append(replacements.get(statement, statement))
         if not _can_follow(kernel.kind)(chain[:-1], chain[-1], machine):
             return None
-    apart, together = (
+    cycles_before, cycles_after = (
         _cycles(kernel.kind, kernel.statements, [], machine),
         _cycles(kernel.kind, chain, before, machine),
     )
-    if apart is None or together is None:
+    if cycles_before is None or cycles_after is None:
         return None
     return FeatureMapConsumer(
         kernel,
         "computed" if before else kernel.kind,
         [*before, *chain],
         replacements,
-        together - apart,
+        cycles_after - cycles_before,
     )
 
 
@@ -189,15 +189,13 @@ def _cycles(
     if kind == "fold":
         plan = col2im.planned(statements, machine)
         return None if plan is None else plan.cycles
-    chosen = (
+    roles = (
         schedule_with_prologue(align_all(statements), producers, machine)
         if producers
         else schedule(align_all(statements), machine)
     )
     return (
-        chosen.plan.cycles
-        if chosen is not None and isinstance(chosen.plan, PanelSchedule)
-        else None
+        roles.plan.cycles if roles is not None and isinstance(roles.plan, PanelSchedule) else None
     )
 
 

@@ -33,7 +33,7 @@ _MIRRORED = {2: 4, 3: 5, 4: 2, 5: 3, 0: 0, 1: 1}
 _NEGATED = {0: 1, 1: 0, 2: 5, 3: 4, 4: 3, 5: 2}
 
 
-def whole(dtype: str) -> Range:
+def type_range_of(dtype: str) -> Range:
     """Return the range of a type; a boolean is 0 or 1."""
     bits = _WIDTHS.get(dtype)
     return (0, 1) if bits is None else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
@@ -70,7 +70,7 @@ class Ranges:
         try:
             return self._of(node, known or {})
         except _TooLarge:
-            return whole(node.dtype)
+            return type_range_of(node.dtype)
 
     def demand(self, node: Node, low: int, high: int) -> Bounds:
         """Return the ranges of the loads below ``node`` if its values lie in ``[low, high]``."""
@@ -87,12 +87,12 @@ class Ranges:
         self._left -= 1
         if self._left < 0:
             raise _TooLarge
-        made = _within(self._computed(node, known), whole(node.dtype))
+        result_range = _within(self._computed(node, known), type_range_of(node.dtype))
         bound = known.get(id(node))
-        return made if bound is None else _meet(made, bound[1])
+        return result_range if bound is None else _meet(result_range, bound[1])
 
     def _computed(self, node: Node, known: Bounds) -> Range:
-        anything = whole(node.dtype)
+        anything = type_range_of(node.dtype)
         if node.dtype != "i1" and node.dtype not in _WIDTHS:
             return anything
         if node.op == "constant":
@@ -139,10 +139,10 @@ class Ranges:
 
     def _assume(self, condition: Node, holds: bool, known: Bounds) -> Bounds:
         """Return ``known`` together with the ranges that a condition implies."""
-        made = dict(known)
+        assumed = dict(known)
         if condition.op == ("arith.andi" if holds else "arith.ori"):
             for operand in condition.operands:
-                made = self._assume(operand, holds, made)
+                assumed = self._assume(operand, holds, assumed)
         elif (
             condition.op == "arith.cmpi"
             and _predicate(condition) in _NEGATED
@@ -151,9 +151,9 @@ class Ranges:
             kind = _predicate(condition) if holds else _NEGATED[_predicate(condition)]
             left, right = condition.operands
             a, b = self._of(left, known), self._of(right, known)
-            _narrow(made, left, a, _allowed(kind, b))
-            _narrow(made, right, b, _allowed(_MIRRORED[kind], a))
-        return made
+            _narrow(assumed, left, a, _allowed(kind, b))
+            _narrow(assumed, right, b, _allowed(_MIRRORED[kind], a))
+        return assumed
 
     def _demand(self, node: Node, need: Range, known: Bounds) -> Bounds:
         bound = _meet(self._of(node, known), need)
@@ -163,7 +163,10 @@ class Ranges:
         if node.op == "arith.addi":
             left, right = node.operands
             a, b = self._of(left, known), self._of(right, known)
-            if a[0] + b[0] < whole(node.dtype)[0] or a[1] + b[1] > whole(node.dtype)[1]:
+            if (
+                a[0] + b[0] < type_range_of(node.dtype)[0]
+                or a[1] + b[1] > type_range_of(node.dtype)[1]
+            ):
                 return found  # it may wrap around
             found = self._demand(left, (need[0] - b[1], need[1] - b[0]), found)
             return self._demand(right, (need[0] - a[1], need[1] - a[0]), found)
@@ -173,7 +176,10 @@ class Ranges:
             and node.operands[1].payload > 0
         ):
             factor, inner = node.operands[1].payload, self._of(node.operands[0], known)
-            if inner[0] * factor < whole(node.dtype)[0] or inner[1] * factor > whole(node.dtype)[1]:
+            if (
+                inner[0] * factor < type_range_of(node.dtype)[0]
+                or inner[1] * factor > type_range_of(node.dtype)[1]
+            ):
                 return found
             return self._demand(node.operands[0], (-(-need[0] // factor), need[1] // factor), found)
         if node.op == "arith.select":
@@ -224,7 +230,7 @@ def _narrow(known: Bounds, node: Node, now: Range, allowed: Range) -> None:
         node = node.operands[0]
         known[id(node)] = (
             node,
-            _meet(known[id(node)][1] if id(node) in known else whole(node.dtype), allowed),
+            _meet(known[id(node)][1] if id(node) in known else type_range_of(node.dtype), allowed),
         )
 
 
@@ -237,15 +243,17 @@ def _meet(a: Range, b: Range) -> Range:
     return (low, high) if at_hand(low) <= at_hand(high) else a
 
 
-def _within(made: Range, type_range: Range) -> Range:
+def _within(result_range: Range, type_range: Range) -> Range:
     """Return the whole type's range if a result may overflow."""
-    fits = seen_less(type_range[0], made[0] + 1) and seen_less(made[1], type_range[1] + 1)
-    return made if fits else type_range
+    fits = seen_less(type_range[0], result_range[0] + 1) and seen_less(
+        result_range[1], type_range[1] + 1
+    )
+    return result_range if fits else type_range
 
 
 def _allowed(kind: int, other: Range) -> Range:
     """Return the values that satisfy predicate ``kind`` with some value of ``other``."""
-    low, high = whole("i64")
+    low, high = type_range_of("i64")
     return {
         0: other,
         1: (low, high),
@@ -301,7 +309,7 @@ def _minimum(a: Range, b: Range) -> Range:
 def _floor(number: int) -> int:
     """Return a lower bound for all sizes."""
     return (
-        max(whole("i64")[0], int(number.bounds[0]))
+        max(type_range_of("i64")[0], int(number.bounds[0]))
         if isinstance(number, SymInt) and number.bounds[0] > -inf
         else number
     )
@@ -310,14 +318,14 @@ def _floor(number: int) -> int:
 def _and(a: Range, b: Range) -> Range:
     masks = [side[1] for side in (a, b) if side[0] >= 0]
     if not masks:
-        return whole("i64")
+        return type_range_of("i64")
     both_true = a == b == (1, 1)
     return int(both_true), min(masks)
 
 
 def _or(a: Range, b: Range) -> Range:
     if min(a[0], b[0]) < 0 or max(a[1], b[1]) > 1:
-        return whole("i64")
+        return type_range_of("i64")
     return max(a[0], b[0]), max(a[1], b[1])
 
 
@@ -328,7 +336,7 @@ def _remainder(a: Range, b: Range) -> Range:
 
 def _quotient(a: Range, b: Range) -> Range:
     if b[0] <= 0:
-        return whole("i64")
+        return type_range_of("i64")
     ends = [_truncated(x, y) for x in a for y in b]
     return min(ends), max(ends)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ftm_backend.ir.linalg.affine import Affine, volume
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
-from ftm_backend.midend.analysis.integer_ranges import Range, Ranges, whole
+from ftm_backend.midend.analysis.integer_ranges import Range, Ranges, type_range_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.symbolic import at_hand, is_walked, seen_equal
 
@@ -96,18 +96,18 @@ class FaultAnalysis:
     def _element(self, operand: Operand, loops: Sequence[int], inputs: Inputs, depth: int) -> Range:
         """Return the range of the elements that an operand reads."""
         value = operand.value
-        made = whole(value.dtype)
+        value_range = type_range_of(value.dtype)
         if depth == _DEEPEST:
-            return made
+            return value_range
         if value not in inputs:
             return (
-                _meet(made, self._result(_result_of(value), inputs, depth))
+                _meet(value_range, self._result(_result_of(value), inputs, depth))
                 if isinstance(value.producer, Statement)
-                else made
+                else value_range
             )
         if value in self._made:
             result, outer = self._made[value]
-            made = _meet(made, self._result(result, outer, depth))
+            value_range = _meet(value_range, self._result(result, outer, depth))
         first, dims = (
             _elements(operand.index, loops)
             if operand.index.coeffs
@@ -115,14 +115,14 @@ class FaultAnalysis:
         )
         for checked in self._checked.get(value, ()):
             if checked.covers(first, dims):
-                made = _meet(made, checked.bounds)
-        return made
+                value_range = _meet(value_range, checked.bounds)
+        return value_range
 
     def _result(self, result: FunctionResult, inputs: Inputs, depth: int) -> Range:
         """Return the range of a statement's result."""
         statement = result.value.producer
         assert isinstance(statement, Statement)
-        anything = whole(result.value.dtype)
+        anything = type_range_of(result.value.dtype)
         if not statement.op.startswith("linalg.") or 0 in statement.loops:
             return anything
         ranges = self._ranges(statement, inputs, depth + 1)
@@ -130,9 +130,9 @@ class FaultAnalysis:
             return ranges.of(result.yields)
         if result.combine not in ("min", "max") or not isinstance(result.init, Node):
             return anything
-        made, start = ranges.of(result.yields), ranges.of(result.init)
+        value_range, start = ranges.of(result.yields), ranges.of(result.init)
         choose = min if result.combine == "min" else max
-        return choose(made[0], start[0]), choose(made[1], start[1])
+        return choose(value_range[0], start[0]), choose(value_range[1], start[1])
 
 
 def _computed_indices(statement: Statement) -> list[_ComputedIndex]:

@@ -171,11 +171,11 @@ class _KeyWriter:
         self.words: list[Any] = []
         self.values: list[Value] = []
 
-    def _first(self, thing: object) -> bool:
+    def _first(self, record: object) -> bool:
         """Append the number of an object; return whether it is new."""
-        number = self._known.get(id(thing))
+        number = self._known.get(id(record))
         if number is None:
-            self._known[id(thing)] = number = len(self._known)
+            self._known[id(record)] = number = len(self._known)
             self.words.append(number)
             return True
         self.words.append(number)

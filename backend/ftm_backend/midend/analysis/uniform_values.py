@@ -46,15 +46,15 @@ class UniformValues:
         if not self._nodes:
             return
         b = self._b
-        made = [(node, b.tile(node.dtype, 1, 1)) for node in self._nodes]
+        computed_tiles = [(node, b.tile(node.dtype, 1, 1)) for node in self._nodes]
         b.map(
             1,
             1,
             [],
-            [(tile, 0, "full") for _, tile in made],
+            [(tile, 0, "full") for _, tile in computed_tiles],
             lambda _: mapped(b, self._nodes, lambda _: None),
         )
-        self.tiles = {id(node): (node, tile) for node, tile in made}
+        self.tiles = {id(node): (node, tile) for node, tile in computed_tiles}
 
 
 def _is_operand(node: Node) -> bool:

@@ -84,11 +84,11 @@ def _call(kernels: list[Kernel], calls: list[KernelCall], b: TileBuilder, iterat
     """Call kernels in order; consecutive one-core kernels share one test of the core's number."""
 
     def call(number: int) -> None:
-        places = [
+        buffers = [
             (symbol, b.add(at, b.mul(iteration, step)) if step else at)
             for symbol, at, step in calls[number].buffers
         ]
-        b.call(calls[number].function.name, [*places, *calls[number].scalars])
+        b.call(calls[number].function.name, [*buffers, *calls[number].scalars])
 
     position = 0
     while position < len(kernels):

@@ -26,24 +26,24 @@ def mapped(b: TileBuilder, nodes: Sequence[Node], leaf: Leaf) -> list[Node]:
     Returns:
         The rewritten roots.
     """
-    made: dict[int, Node] = {}
+    rewritten: dict[int, Node] = {}
     stack = [(n, False) for n in reversed(nodes)]
     while stack:
         node, ready = stack.pop()
-        if id(node) in made:
+        if id(node) in rewritten:
             continue
         if ready:
-            made[id(node)] = _computed(b, node, tuple(made[id(n)] for n in node.operands))
+            rewritten[id(node)] = _computed(b, node, tuple(rewritten[id(n)] for n in node.operands))
             continue
-        known = leaf(node)
-        if known is not None:
-            made[id(node)] = known
+        replacement = leaf(node)
+        if replacement is not None:
+            rewritten[id(node)] = replacement
         elif node.op in ("constant", "scalar"):
-            made[id(node)] = node
+            rewritten[id(node)] = node
         else:
             stack.append((node, True))
             stack.extend((n, False) for n in reversed(node.operands))
-    return [made[id(n)] for n in nodes]
+    return [rewritten[id(n)] for n in nodes]
 
 
 def _computed(b: TileBuilder, node: Node, operands: tuple[Node, ...]) -> Node:

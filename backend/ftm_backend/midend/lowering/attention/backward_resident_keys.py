@@ -103,7 +103,7 @@ class ResidentKeysPass:
         pattern, (keys, queries, *_) = self.pattern, self.sizes
         acc_dtype, most, axes = pattern.accumulator, (keys, queries), (self.n, self.m)
         self.products = [self.b.tile(acc_dtype, *most) for _ in range(2)]
-        self.least, self.mine, kept = (
+        self.least, self.own_scale, kept = (
             Node("least", acc_dtype),
             Node("mine", acc_dtype),
             Node("kept", acc_dtype),
@@ -118,7 +118,7 @@ class ResidentKeysPass:
             for x in nodes_above(inner, {id(x) for x in pattern.known})
             if x.operands == (pattern.exponential, pattern.known[1])
         ]
-        made = {id(x): Node("arith.mulf", acc_dtype, (kept, self.mine)) for x in quotients}
+        made = {id(x): Node("arith.mulf", acc_dtype, (kept, self.own_scale)) for x in quotients}
         exchanged = [substitute(x, made) for x in inner]
         left = {id(x) for x in nodes_above(exchanged, {id(x) for x in pattern.known})}
         self.kept = not left.intersection(map(id, (pattern.scores, pattern.exponential)))
@@ -136,7 +136,7 @@ class ResidentKeysPass:
             also=[along],
         )
         given = (
-            [kept, pattern.products, *pattern.known, self.mine]
+            [kept, pattern.products, *pattern.known, self.own_scale]
             if self.kept
             else [pattern.scores, pattern.products, *pattern.known]
         )
@@ -201,7 +201,7 @@ class ResidentKeysPass:
         b, entries = self.b, prod(self.pattern.extents[a] for a in self.batch)
         if self.exchange is None:
             self.low, self.high = core_share(b, kernel, entries)
-            trips = b.sub(self.high, self.low)
+            entry_count = b.sub(self.high, self.low)
         else:
             core, cores = kernel.core(b)
             groups = b.max(1, b.min(self.sizes.groups, b.div(cores, self.sizes.cores)))
@@ -211,12 +211,12 @@ class ResidentKeysPass:
                 b.min(b.div(b.mul(x, entries), groups), entries) for x in (group, b.add(group, 1))
             )
             # All cores execute as many barriers as the busiest ones.
-            trips = b.div(b.add(b.sub(groups, 1), entries), groups)
-        self.steps = b.mul(trips, self.query_blocks)
+            entry_count = b.div(b.add(b.sub(groups, 1), entries), groups)
+        self.steps = b.mul(entry_count, self.query_blocks)
         first = self._at(0)
         with self.b.where(
             *self._has_step(first),
-            *([] if self.is_shared or isinstance(trips, int) else [("lt", 0, trips)]),
+            *([] if self.is_shared or isinstance(entry_count, int) else [("lt", 0, entry_count)]),
         ):
             self._fetch_slice(first)
             self._fetch_queries(first)

@@ -83,11 +83,11 @@ def can_follow(
         statement: The candidate.
         machine: The target.
     """
-    shape, made = (
+    shape, result_node = (
         chain[0].results[0].value.shape,
         {result.value for each in chain for result in each.results},
     )
-    read = [operand for operand in statement.operands if operand.value in made]
+    read = [operand for operand in statement.operands if operand.value in result_node]
     if (
         not read
         or not is_elementwise(statement, shape)
@@ -152,8 +152,8 @@ def _epilogue(statements: Sequence[Statement]) -> Epilogue:
 
     If no result has a store yet, the last one counts as stored.
     """
-    (image,) = statements[0].results
-    shape = image.value.shape
+    (output,) = statements[0].results
+    shape = output.value.shape
     if not any(result.stores for each in statements for result in each.results):
         *others, last = statements
         (result,) = last.results
@@ -161,11 +161,11 @@ def _epilogue(statements: Sequence[Statement]) -> Epilogue:
             *others,
             replace(last, results=[replace(result, stores=[Store(result.value, result.index)])]),
         ]
-        (image,) = statements[0].results
+        (output,) = statements[0].results
     x, weight = (
         Operand(tensor.value, Affine.constant(0, len(shape))) for tensor in statements[0].tensors
     )
-    over = Contraction(Statement(OP, shape, (False,) * len(shape), [], [image]), weight, x)
+    over = Contraction(Statement(OP, shape, (False,) * len(shape), [], [output]), weight, x)
     return build_epilogue(over, statements[1:])
 
 
@@ -205,12 +205,12 @@ def _form(statement: Statement, others: Sequence[Affine]) -> ContractionForm:
     """
     x, weight = (tensor.view for tensor in statement.tensors)
     (result,) = statement.results
-    images, filters, *windows = x.sizes
+    feature_maps, filters, *windows = x.sizes
     _, channels, *taps = weight.sizes
-    extents = (channels, prod(taps), images, *windows, filters, *result.value.shape[2:])
+    extents = (channels, prod(taps), feature_maps, *windows, filters, *result.value.shape[2:])
     a = (
         weight.strides[1],
-        _together(weight.sizes[2:], weight.strides[2:]),
+        _common_stride(weight.sizes[2:], weight.strides[2:]),
         0,
         0,
         0,
@@ -219,12 +219,12 @@ def _form(statement: Statement, others: Sequence[Affine]) -> ContractionForm:
         0,
     )
     b = (0, 0, x.strides[0], *x.strides[2:], x.strides[1], 0, 0)
-    columns = images * prod(windows)
+    columns = feature_maps * prod(windows)
     c = (prod(taps) * columns, columns, prod(windows), windows[1], 1, 0, 0, 0)
     accesses = [Affine(weight.offset, a), Affine(x.offset, b), Affine(0, c)]
     for index in others:
-        image, channel, row, column = index.coeffs
-        accesses.append(Affine(index.const, (channel, 0, image, 0, 0, 0, row, column)))
+        feature_map, channel, row, column = index.coeffs
+        accesses.append(Affine(index.const, (channel, 0, feature_map, 0, 0, 0, row, column)))
     m, n = (
         (outer, *(k for k in inner if extents[k] > 1))
         for outer, inner in ((_CHANNEL, (_TAP,)), (_IMAGE, (_DOWN, _ACROSS)))
@@ -232,7 +232,7 @@ def _form(statement: Statement, others: Sequence[Affine]) -> ContractionForm:
     return ContractionForm(extents, (), m, n, (_FILTER,), tuple(accesses))
 
 
-def _together(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+def _common_stride(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
     """Return the common stride of two dimensions; raises ValueError if there is none."""
     outer, inner = sizes
     if 1 not in (outer, inner) and strides[0] != inner * strides[1]:
@@ -253,9 +253,9 @@ def schedule_of(statements: Sequence[Statement], plan: PanelSchedule | None = No
     form = _form(statements[0], list(dict.fromkeys(others)))
     a, b, c = form.accesses[:3]
     accumulator = ACCUMULATORS[weight.value.dtype]
-    factors = (Operand(weight.value, a), Operand(x.value, b))
+    operands = (Operand(weight.value, a), Operand(x.value, b))
     product = Node("arith.mulf" if "f" in accumulator else "arith.muli", accumulator)
-    made = FunctionResult(
+    result_node = FunctionResult(
         Value(accumulator, form.extents[:5]),
         c,
         (),
@@ -269,10 +269,10 @@ def schedule_of(statements: Sequence[Statement], plan: PanelSchedule | None = No
             "linalg.generic",
             loops,
             tuple(k == _FILTER for k in range(len(loops))),
-            list(factors),
-            [made],
+            list(operands),
+            [result_node],
         ),
-        *factors,
+        *operands,
     )
     col2im = Col2Im(geometry_of(statements[0]), form, _IMAGE, (_DOWN, _ACROSS), (_ROW, _COLUMN))
-    return OperandRoles(contraction, epilogue, form, *factors, plan=plan, col2im=col2im)
+    return OperandRoles(contraction, epilogue, form, *operands, plan=plan, col2im=col2im)

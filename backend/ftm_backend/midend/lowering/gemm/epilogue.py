@@ -77,28 +77,28 @@ class _Rewriter:
         if statement.is_reduction or statement.gathers or not reads or not statement.loops:
             return None
         product_index = self.indices[id(reads[0].value)]
-        ours = self.contraction.statement
+        product_statement = self.contraction.statement
         free = [
             k
-            for k, extent in enumerate(ours.loops)
-            if not seen_equal(extent, 1) and not ours.reduced[k]
+            for k, extent in enumerate(product_statement.loops)
+            if not seen_equal(extent, 1) and not product_statement.reduced[k]
         ]
         loops: list[int | None] = []
         for number, extent in enumerate(statement.loops):
             stride = reads[0].index.coeffs[number]
-            found: list[int | None] = [None]
+            candidates: list[int | None] = [None]
             if not seen_equal(extent, 1):
-                found = [
+                candidates = [
                     k
                     for k in free
-                    if always_equal(ours.loops[k], extent)
+                    if always_equal(product_statement.loops[k], extent)
                     and always_equal(product_index.coeffs[k], stride)
                 ]
-            if not found:
+            if not candidates:
                 return None
-            loops.append(found[0])
-            if found[0] is not None:
-                free.remove(found[0])
+            loops.append(candidates[0])
+            if candidates[0] is not None:
+                free.remove(candidates[0])
         if free:
             return None
         same = all(

@@ -57,8 +57,8 @@ def cheapest(
 
     None if there is none.
     """
-    found = [(cycles(made, machine), made) for made in _candidates(products, taps, machine)]
-    return min(found, key=lambda each: each[0], default=None)
+    priced = [(cycles(made, machine), made) for made in _candidates(products, taps, machine)]
+    return min(priced, key=lambda each: each[0], default=None)
 
 
 def _candidates(
@@ -117,12 +117,12 @@ def _product(products: Products, taps: PhaseTaps, column: int, width: int) -> St
         Operand(taps.value, over(taps.index, taps.phase)),
     ]
     product = result.yields
-    factors = []
+    product_operands = []
     for node, wanted in zip(product.operands, (one.a, one.b), strict=True):
         made = Node(
             "in", wanted.value.dtype, payload=operands[0] if wanted is one.a else operands[1]
         )
-        factors.append(
+        product_operands.append(
             made if node.op == "in" else Node(node.op, node.dtype, (made,), node.payload)
         )
     shape = tuple(loops[: phase + 1])
@@ -133,7 +133,7 @@ def _product(products: Products, taps: PhaseTaps, column: int, width: int) -> St
         value,
         index,
         indices,
-        Node(product.op, product.dtype, tuple(factors), product.payload),
+        Node(product.op, product.dtype, tuple(product_operands), product.payload),
         result.combine,
         result.init,
     )

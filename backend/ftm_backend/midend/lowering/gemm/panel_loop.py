@@ -259,13 +259,13 @@ class PanelLoop:
             slots,
         )
 
-    def _ring_slots(self, kept: bool) -> int:
+    def _ring_slots(self, resident: bool) -> int:
         """Return the slots of an operand's ring: all resident blocks of k, and one being loaded."""
-        return max(2, self.plan.k.blocks) if kept else 2
+        return max(2, self.plan.k.blocks) if resident else 2
 
-    def _ring_slot(self, step: PanelStep, kept: bool) -> Index:
+    def _ring_slot(self, step: PanelStep, resident: bool) -> Index:
         """Return the slot of the step's block in that ring."""
-        if not kept:
+        if not resident:
             return self.b.rem(step.number, 2)
         return self.b.rem(step.outer, 2) if self.plan.k.blocks == 1 else step.k
 
@@ -313,8 +313,8 @@ class PanelLoop:
         if plan.b_in_gsm and not plan.fills_during_panel:
             self.shared_b.fill(*self.kernel.core(b))
             b.barrier()
-        passing = plan.share == "b" or plan.fills_during_panel
-        if passing:
+        streams_b = plan.share == "b" or plan.fills_during_panel
+        if streams_b:
             for ahead in (0, 1):
                 self._load_shared_b(ahead)
             b.barrier()
@@ -333,7 +333,7 @@ class PanelLoop:
                     self._fetch(following)
             if plan.k.blocks > 1:
                 self._prefetch_epilogue(step)
-            if passing:
+            if streams_b:
                 self._load_shared_b(b.add(number, 2))
             self._during_step(step)
             with self.b.where(*self._has_row(step), *self._has_column(step)):
@@ -393,19 +393,21 @@ class PanelLoop:
     def _fetch_a(self, step: PanelStep) -> None:
         form, plan, roles = self.form, self.plan, self.roles
         sides = (form.k, form.m) if plan.trans_a else (form.m, form.k)
-        mine = (
+        own_chunks = (
             (self.member, self._chunks(step), self.sharers)
             if plan.share == "a"
             else (0, self._chunks(step), 1)
         )
-        with self.b.for_(*mine) as chunk:
-            here, slot = self._a_slices(step, chunk), self._a_slot(step, chunk)
+        with self.b.for_(*own_chunks) as chunk:
+            chunk_slices, slot = self._a_slices(step, chunk), self._a_slot(step, chunk)
             if self.a_prologue is not None:
-                self.a_prologue.fetch(here, slot, self._a_prologue_slot(step, chunk))
+                self.a_prologue.fetch(chunk_slices, slot, self._a_prologue_slot(step, chunk))
             elif self.box is not None:
-                self.box.load(roles.a.value, form.accesses[0], self.a_tile, slot, here)
+                self.box.load(roles.a.value, form.accesses[0], self.a_tile, slot, chunk_slices)
             else:
-                self.blocks.load(roles.a.value, form.accesses[0], self.a_tile, slot, here, *sides)
+                self.blocks.load(
+                    roles.a.value, form.accesses[0], self.a_tile, slot, chunk_slices, *sides
+                )
 
     def _a_slices(self, step: PanelStep, chunk: Index) -> Slices:
         return self._batch_slices(step) | self._k_slices(step) | self._row_slices(step, chunk)
@@ -559,9 +561,11 @@ class PanelLoop:
 
     def _transform_c(self, slices: Slices, slot: Index, result: Index) -> None:
         """Transpose the chunk of C at ``slices``, or apply col2im to it."""
-        b, fold = self.b, self.roles.col2im
-        if fold is not None:
-            b.fold(self.c_tile, slot, *fold.instruction(self.blocks, slices), self.c_result, result)
+        b, geometry = self.b, self.roles.col2im
+        if geometry is not None:
+            b.fold(
+                self.c_tile, slot, *geometry.instruction(self.blocks, slices), self.c_result, result
+            )
         else:
             b.transpose(self.c_tile, slot, self.c_result, result, zipped=self.plan.interleave_c)
 

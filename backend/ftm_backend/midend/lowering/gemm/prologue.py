@@ -68,15 +68,15 @@ def match_prologue(producers: Sequence[Statement], product: Contraction) -> Oper
     """
     value = producers[-1].results[0].value
     read = [operand for operand in (product.a, product.b) if operand.value is value]
-    made = composed_element(producers, value.shape)
-    if len(read) != 1 or made is None:
+    composed = composed_element(producers, value.shape)
+    if len(read) != 1 or composed is None:
         return None
     loops = product.statement.loops
     coordinates_of_operand = coordinates(loops, read[0].index, value.shape)
     if coordinates_of_operand is None:
         return None
     operands: dict[tuple[Value, Affine], Operand] = {}
-    element = at_places(made, coordinates_of_operand, len(loops), operands)
+    element = at_places(composed, coordinates_of_operand, len(loops), operands)
     found = OperandPrologue(read[0], element, tuple(operands.values()), product.statement.reduced)
     return (
         found
@@ -98,9 +98,9 @@ def composed_element(producers: Sequence[Statement], shape: tuple[int, ...]) -> 
         for node in walk([maker.results[0].yields]):
             if node.op in ("index", "gather", "carry"):
                 return None
-            known = elements.get(node.payload.value) if node.op == "in" else None
-            if known is not None and not is_whole(node.payload.index, shape):
+            producer_element = elements.get(node.payload.value) if node.op == "in" else None
+            if producer_element is not None and not is_whole(node.payload.index, shape):
                 return None
-            done[node] = known or rebuilt(node, done)
+            done[node] = producer_element or rebuilt(node, done)
         elements[maker.results[0].value] = done[maker.results[0].yields]
     return elements[producers[-1].results[0].value]

@@ -88,23 +88,23 @@ class PrologueBox:
 
     def emit(self, slices: Slices, slot: Index, other_slot: Index) -> None:
         """Emit the map that computes the box."""
-        b, here = self.box.blocks.b, (self.tile, slot, "full")
+        b, result = self.box.blocks.b, (self.tile, slot, "full")
 
         def body(arguments: Sequence[Node]) -> list[Node]:
             operands = [self.first, *(operand for operand, _, _ in self.others)]
-            known = {
+            arguments_of = {
                 (operand.value, operand.index): value
                 for operand, value in zip(operands, arguments, strict=True)
             }
             return mapped(
                 b,
                 [self.prologue.element],
-                lambda n: known[n.payload.value, n.payload.index] if n.op == "in" else None,
+                lambda n: arguments_of[n.payload.value, n.payload.index] if n.op == "in" else None,
             )
 
         b.map(
             *self.box.extents(slices),
-            [here, *((tile, other_slot, broadcast) for _, broadcast, tile in self.others)],
-            [here],
+            [result, *((tile, other_slot, broadcast) for _, broadcast, tile in self.others)],
+            [result],
             body,
         )

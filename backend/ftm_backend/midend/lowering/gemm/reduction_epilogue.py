@@ -59,10 +59,10 @@ class PartialSums:
         """Loops of a statement that sums each part."""
         return (*(n for n, _ in self.outer), *(n for n, _ in self.inner), self.row[0])
 
-    def walks(self, statement: Statement, operand: Operand) -> bool:
+    def is_reduced_by(self, statement: Statement, operand: Operand) -> bool:
         """Whether a statement reduces exactly these elements to one value per row."""
         pairs = [*zip(statement.loops, operand.index.coeffs, strict=True)]
-        kept = [
+        row_loops = [
             pair
             for pair, reduced in zip(pairs, statement.reduced, strict=True)
             if not reduced and pair[0] > 1
@@ -70,7 +70,7 @@ class PartialSums:
         summed = [pair for pair, reduced in zip(pairs, statement.reduced, strict=True) if reduced]
         return (
             operand.index.const == 0
-            and kept == [self.row]
+            and row_loops == [self.row]
             and _joined(summed) == _joined([*self.outer, *self.inner])
         )
 

@@ -124,9 +124,9 @@ class SplitKPanels(PanelLoop):
     def _reduce_partial_sums(self, panel: Index) -> None:
         """Add up the other members' partial sums of this member's chunks, and run the epilogue."""
         b, step = self.b, self._step(panel, 0)
-        left = b.sub(self._chunks(step), self.member)
-        mine = b.div(b.add(left, b.sub(self.members, 1)), self.members)
-        with b.for_(0, mine) as number:
+        remaining = b.sub(self._chunks(step), self.member)
+        own_count = b.div(b.add(remaining, b.sub(self.members, 1)), self.members)
+        with b.for_(0, own_count) as number:
             chunk = self._own_chunk(number)
             # with fewer cores than planned
             with b.where(("lt", b.sub(b.min(self.ahead, self.steps), 1), number)):

@@ -48,9 +48,9 @@ def is_profitable(nest: NestEmitter, position: AxisPosition, dtype: str) -> bool
     item, deep, across = ELEMENT_BYTES[dtype], plan.row_count(), prod(a.extent for a in outer)
     rate, run = cost_rules.bytes_per_cycle(machine, machine.cores), inner.extent * item
     separate = across * deep * cost_rules.granules(machine, run) / rate
-    together = across * cost_rules.granules(machine, deep * run) / rate
+    coalesced = across * cost_rules.granules(machine, deep * run) / rate
     on_chip = across * deep * cost_rules.granules(machine, run) / machine.gsm_bytes_per_cycle
-    return together + cost_rules.transfer_cycles(machine, 0.0, on_chip, 0.0) < separate
+    return coalesced + cost_rules.transfer_cycles(machine, 0.0, on_chip, 0.0) < separate
 
 
 def load(nest: NestEmitter, buffer: BufferAddress, position: AxisPosition, tile: TileDecl) -> None:

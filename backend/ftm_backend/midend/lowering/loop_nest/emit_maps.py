@@ -48,7 +48,7 @@ class MapEmitter:
         inputs = _Inputs()
         number: dict[int, int] = {}  # input of the map by the node's id
         positions: dict[int, tuple[Index, int, int, list[int]]] = {}
-        here = {r.value for s in stage.statements for r in s.results}
+        computed_here = {r.value for s in stage.statements for r in s.results}
         elements: list[tuple[Statement, FunctionResult, Node]] = []
         for s in stage.statements:
             for r in s.results:
@@ -57,7 +57,7 @@ class MapEmitter:
                 for n in walk([node]):
                     if id(n) in nest.uniforms.tiles:
                         number[id(n)] = inputs.add(nest.uniforms.tiles[id(n)][1], "one")
-                    elif n.op == "in" and n.payload.value not in here:
+                    elif n.op == "in" and n.payload.value not in computed_here:
                         number[id(n)] = self._input(s, n.payload, stage.narrow, inputs)
                     elif n.op == "carry":
                         number[id(n)] = inputs.add(nest.accumulators[s.results[n.payload]], "full")

@@ -87,7 +87,7 @@ def place_sum(plan: LineBufferPlan, last: Statement, statement: Statement) -> Su
     """
     axes = plan.tiles.axes
     every = range(len(last.loops))
-    memory_order = [_walked(plan, last, k) for k in every]
+    memory_order = [_axes_of_loop(plan, last, k) for k in every]
     planes = tuple(k for k in every if memory_order[k] == {plan.planes})
     if (
         any(not found and last.loops[k] != 1 for k, found in enumerate(memory_order))
@@ -126,19 +126,19 @@ def _key(value: Value, position: AxisPosition) -> object:
     return value, position.const, frozenset(position.steps.items())
 
 
-def _walked(plan: LineBufferPlan, last: Statement, loop: int) -> set[TileAxis]:
+def _axes_of_loop(plan: LineBufferPlan, last: Statement, loop: int) -> set[TileAxis]:
     """Return the axes of a loop of the last statement."""
     axes = plan.tiles.axes
-    factors = axes.domain.coefficients(last, Affine.loop(loop, len(last.loops)))
-    return {axis for axis in axes.axes if any(factors.get(leaf) for leaf in axis.leaves)}
+    strides = axes.domain.coefficients(last, Affine.loop(loop, len(last.loops)))
+    return {axis for axis in axes.axes if any(strides.get(leaf) for leaf in axis.leaves)}
 
 
 def _is_straight(plan: LineBufferPlan, last: Statement, index: Affine) -> bool:
     """Whether an access has a single stride along each axis."""
     axes = plan.tiles.axes
-    factors = axes.domain.coefficients(last, index)
+    strides = axes.domain.coefficients(last, index)
     return all(
-        factors.get(outer, 0) == factors.get(inner, 0) * inner.extent
+        strides.get(outer, 0) == strides.get(inner, 0) * inner.extent
         for axis in axes.axes
         for outer, inner in pairwise(axis.leaves)
     )
@@ -222,7 +222,7 @@ class LineBufferSums:
         inputs: list[tuple[TileDecl, int, str]] = []
         number: dict[object, int] = {}
 
-        def known(tile: TileDecl, access: str) -> int:
+        def input_number(tile: TileDecl, access: str) -> int:
             if (tile, access) not in number:
                 number[tile, access] = len(inputs)
                 inputs.append((tile, 0, access))
@@ -233,12 +233,14 @@ class LineBufferSums:
             for operand in statement.operands:
                 key, _ = self._key(operand)
                 if operand.value is self.last.results[0].value:
-                    leaves[key] = known(made, "full")
+                    leaves[key] = input_number(made, "full")
                 elif key in self._parameters:
-                    leaves[key] = known(*self._parameters[key])
+                    leaves[key] = input_number(*self._parameters[key])
                 else:
-                    leaves[key] = known(self.arrived[key], "full")
-        uniform = {key: known(tile, "one") for key, (_, tile) in self._uniforms.tiles.items()}
+                    leaves[key] = input_number(self.arrived[key], "full")
+        uniform = {
+            key: input_number(tile, "one") for key, (_, tile) in self._uniforms.tiles.items()
+        }
 
         def body(arguments: Sequence[Node]) -> list[Node]:
             def leaf(node: Node) -> Node | None:

@@ -91,13 +91,13 @@ def match_transpose(
     along = next((k for k in axes if read[k] == 1), None)
     if down is None or along is None or down == along or abs(read[down]) <= 1:
         return None
-    columns = _together(along, [k for k in axes if k != down], extents, read)
-    rows = _together(down, [k for k in axes if k not in columns], extents, written)
+    columns = _contiguous_axes(along, [k for k in axes if k != down], extents, read)
+    rows = _contiguous_axes(down, [k for k in axes if k not in columns], extents, written)
     others = tuple(k for k in axes if k not in (*rows, *columns))
     return TransposePattern(source, extents, others, rows, columns, accesses)
 
 
-def _together(
+def _contiguous_axes(
     axis: int, candidates: Sequence[int], extents: Sequence[int], strides: Sequence[int]
 ) -> tuple[int, ...]:
     """Return ``axis`` and the axes that continue it in memory, outermost first."""
@@ -127,8 +127,8 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     blocks = BlockTransfers(b, pattern.extents)
     loaded = b.tile(dtype, rows.elements, columns.elements)
     transposed = b.tile(dtype, columns.elements, rows.elements)
-    walked = prod(pattern.extents[k] for k in pattern.others)
-    with b.for_(*core_share(b, kernel, walked * rows.blocks * columns.blocks)) as number:
+    outer_count = prod(pattern.extents[k] for k in pattern.others)
+    with b.for_(*core_share(b, kernel, outer_count * rows.blocks * columns.blocks)) as number:
         slices = _slices(blocks, pattern, rows, columns, number)
         blocks.load(
             pattern.source.value,

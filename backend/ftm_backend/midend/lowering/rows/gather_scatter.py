@@ -133,7 +133,7 @@ class _Gather:
     """A gather of rows of a table, with a fused elementwise body."""
 
     def __init__(self, kernel: Kernel, found: RowGather, b: TileBuilder) -> None:
-        self.kernel, self.found, self.b = kernel, found, b
+        self.kernel, self.gather, self.b = kernel, found, b
         statement = found.statement
         self.row_reads = tuple(n.payload for n in walk([found.identity]) if n.op == "in")
         run = Affine(0, self._run(statement.loops, found.columns))
@@ -168,7 +168,7 @@ class _Gather:
 
     def build(self) -> None:
         """For each block of rows, emit the indices, the gather, the body and the stores."""
-        b, blocks, found = self.b, self.blocks, self.found
+        b, blocks, found = self.b, self.blocks, self.gather
         statement = found.statement
         tiles = (
             1
@@ -228,7 +228,7 @@ class _Gather:
 
     def _computed_numbers(self, rows: TileCut) -> TileBody | None:
         """Return the body that computes row indices; None if they are a plain tensor."""
-        if self.found.identity.op == "in":
+        if self.gather.identity.op == "in":
             return None
         return TileBody(
             self.blocks,
@@ -236,7 +236,7 @@ class _Gather:
             (),
             (rows.elements, 1),
             self.row_reads,
-            [(self.found.identity, ())],
+            [(self.gather.identity, ())],
             self.access.__getitem__,
             {},
         )

@@ -50,30 +50,38 @@ def merge_runs(
         row = b.div(number, blocks)
         at = b.mul(b.rem(number, blocks), block)
         pair = b.mul(b.div(at, 2 * run), 2 * run)
-        mine = b.min(run, b.sub(length, pair))
-        others = b.min(run, b.sub(b.sub(length, pair), mine))
+        first_length = b.min(run, b.sub(length, pair))
+        second_length = b.min(run, b.sub(b.sub(length, pair), first_length))
         count = b.min(block, b.sub(kept, at))
         first = b.sub(at, pair)
         first_run = b.add(b.mul(row, length), pair)
-        second_run = b.add(first_run, mine)
+        second_run = b.add(first_run, first_length)
         split_runs(
             b,
             MergeSplit(
-                source, rows * length, first_run, mine, second_run, others, first, count, run
+                source,
+                rows * length,
+                first_run,
+                first_length,
+                second_run,
+                second_length,
+                first,
+                count,
+                run,
             ),
             low,
             high,
         )
         b.store(low, 0, ends, b.mul(core, 2), [1, 2], [2, 1], 1)
         begin, end = (b.load_index(ends, b.add(b.mul(core, 2), k)) for k in (0, 1))
-        taken = b.sub(end, begin)
-        b.load(source, b.add(first_run, begin), a, 0, [1, taken], [1, 1], 1)
+        first_count = b.sub(end, begin)
+        b.load(source, b.add(first_run, begin), a, 0, [1, first_count], [1, 1], 1)
         b.load(
             source,
             b.add(second_run, b.sub(first, begin)),
             other,
             0,
-            [1, b.sub(count, taken)],
+            [1, b.sub(count, first_count)],
             [1, 1],
             1,
         )

@@ -28,9 +28,9 @@ class MergeSplit:
         buffer: Buffer of both runs.
         elements: Its elements.
         a: Start of the first run.
-        mine: Length of the first run.
+        first_length: Length of the first run.
         b: Start of the second run.
-        others: Length of the second run.
+        second_length: Length of the second run.
         first: First element of the block.
         count: Elements of the block.
         most: Longest possible run.
@@ -39,9 +39,9 @@ class MergeSplit:
     buffer: BufferAddress
     elements: int
     a: Index
-    mine: Index
+    first_length: Index
     b: Index
-    others: Index
+    second_length: Index
     first: Index
     count: Index
     most: int
@@ -52,8 +52,8 @@ def split_runs(b: TileBuilder, split: MergeSplit, low: TileDecl, high: TileDecl)
 
     def start(_: Sequence[Node]) -> list[Node]:
         index = b.position(split.first, 0, split.count)
-        least = _of("maxsi", _of("subi", index, b.position(split.others, 0, 0)), _number(0))
-        return [least, _of("minsi", index, b.position(split.mine, 0, 0))]
+        least = _of("maxsi", _of("subi", index, b.position(split.second_length, 0, 0)), _number(0))
+        return [least, _of("minsi", index, b.position(split.first_length, 0, 0))]
 
     def narrow(bounds: Sequence[Node]) -> list[Node]:
         lower, upper = bounds

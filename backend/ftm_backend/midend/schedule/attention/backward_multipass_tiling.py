@@ -191,11 +191,11 @@ class _Costs:
         rate = cost_rules.bytes_per_cycle(machine, min(units, machine.cores))
         moved = ELEMENT_BYTES[self.pattern.k.dtype]
         held = sizes.resident * (rows + (rows if self.last else self.d)) * moved
-        passed = passing * (
+        passing_bytes = passing * (
             rows * moved + sum(sizes.resident * ELEMENT_BYTES[o.value.dtype] for o in self.masks)
         )
         fetched = (sizes.resident + min(passing, sizes.passing)) * rows * moved
-        return overlapped(computing, most * (held + passed) / rate) + fetched / rate
+        return overlapped(computing, most * (held + passing_bytes) / rate) + fetched / rate
 
     def _unit(self, s: int, passing: int, w: int) -> float:
         """Return the cycles of one resident block, over all blocks of the other sequence."""

@@ -67,7 +67,7 @@ def _sizes(
     *_, queries, keys, _, _ = pattern.extents
     widths = machine.mm_widths(pattern.accumulator)
     # If the cores of a group share rows of dQ, rows and columns are traversed as one axis.
-    whole = not pattern.of_q.epilogue.positions
+    shares_rows = not pattern.of_q.epilogue.positions
     multiples = (
         machine.lanes(pattern.accumulator),
         *(count * width for width in widths for count in (1, 2)),
@@ -84,7 +84,7 @@ def _sizes(
             *(cost_rules.pieces(queries, count) for count in counts),
         }
     )
-    for group in range(1, cores + 1 if whole else 2):
+    for group in range(1, cores + 1 if shares_rows else 2):
         slice_keys = cost_rules.pieces(keys, group)
         if (group - 1) * slice_keys < keys:
             yield from (
@@ -141,9 +141,9 @@ class _Costs:
         )
         size, moved = ELEMENT_BYTES[self.acc_dtype], ELEMENT_BYTES[self.pattern.k.dtype]
         a_slice, a_block = keys * (self.d + self.v) * moved, queries * (self.d + self.v) * moved
-        passed = self.queries * ((self.d + self.v) * moved + self.d * size / cores)
-        passed += sum(self.queries * keys * ELEMENT_BYTES[o.value.dtype] for o in self.masks)
-        moving = (2 * a_slice + passed) / rate  # of one batch entry
+        passing_bytes = self.queries * ((self.d + self.v) * moved + self.d * size / cores)
+        passing_bytes += sum(self.queries * keys * ELEMENT_BYTES[o.value.dtype] for o in self.masks)
+        moving = (2 * a_slice + passing_bytes) / rate  # of one batch entry
         ends, waiting = (a_slice + a_block) / rate + a_slice / last_rate, 0.0
         if cores > 1:
             moving += 2 * self.queries * self.d * size / exchange_rate

@@ -182,14 +182,14 @@ def _cost(
         return (most // entry_units * entry + most % entry_units * unit) / most
 
     computing = each(over(rows, m, queries), min(parts, blocks) * queries(m)) / key_blocks
-    own = each(rows, min(parts * m, rows))
+    queries_per_unit = each(rows, min(parts * m, rows))
     moves = _Moves(
         cost_rules.bytes_per_cycle(machine, min(units, machine.cores)),
         keys=columns / key_blocks * d * moved,
         values=columns / key_blocks * v * moved,
-        queries=own * d * size,
-        results=own * v * size,
-        score_tensors=own
+        queries=queries_per_unit * d * size,
+        results=queries_per_unit * v * size,
+        score_tensors=queries_per_unit
         * columns
         / key_blocks
         * sum(ELEMENT_BYTES[dtype] for dtype, _ in facts.wide),
@@ -261,19 +261,19 @@ class _Moves:
             units: Units of the busiest core.
             entries: Batch entries of the busiest core.
         """
-        apart = self.queries + self.score_tensors
+        unit_bytes = self.queries + self.score_tensors
         new = (entries - 1) / max(units - 1, 1)  # fraction of units that start another entry
 
         def step(stored: float) -> float:
             both = (
-                self._step(computing, apart + stored),
-                self._step(computing, apart + self.keys + self.values + stored),
+                self._step(computing, unit_bytes + stored),
+                self._step(computing, unit_bytes + self.keys + self.values + stored),
             )
             return (1 - new) * both[0] + new * both[1]
 
         last = self._step(computing, self.results)
         total = computing if units == 1 else step(0.0) + (units - 2) * step(self.results) + last
-        return total + self._edges(computing, 0.0 if units == 1 else apart)
+        return total + self._edges(computing, 0.0 if units == 1 else unit_bytes)
 
     def _step(self, computing: float, moved: float) -> float:
         return max(computing, moved / self.rate)
@@ -285,10 +285,10 @@ class _Moves:
         together with the next block.
         """
         first, rest = self.queries / self.parts, self.queries * (self.parts - 1) / self.parts
-        late = self._step(computing, self.values + rest + score_tensors) - self._step(
+        exposed = self._step(computing, self.values + rest + score_tensors) - self._step(
             computing, score_tensors
         )
-        return (first + self.keys + self.results / self.parts) / self.rate + late
+        return (first + self.keys + self.results / self.parts) / self.rate + exposed
 
 
 def nodes_in(node: Node) -> list[Node]:

@@ -123,12 +123,12 @@ def _after(statements: Sequence[Statement], products: Sequence[Statement]) -> li
     """Return the products that no other product depends on, each followed by its epilogue."""
     matches = []
     for product in products:
-        made: set[Value] = {r.value for r in product.results}
+        substituted: set[Value] = {r.value for r in product.results}
         chain = [product]
         for statement in statements[statements.index(product) + 1 :]:
-            if not made.isdisjoint(statement.reads()):
+            if not substituted.isdisjoint(statement.reads()):
                 chain.append(statement)
-                made.update(r.value for r in statement.results)
+                substituted.update(r.value for r in statement.results)
         if not any(s in products for s in chain[1:]):
             matches.append(chain)
     if len({s for chain in matches for s in chain}) != sum(map(len, matches)):
@@ -195,7 +195,7 @@ def _read(
         if node.op == "and":
             of_row[id(node)] = Node("arith.cmpf", "i1", (largest, constant(-inf, acc_dtype)), OEQ)
     of_row |= {id(x): x for x in known}
-    made = substitute(weight, of_row), substitute(slope, of_row)
+    substituted = substitute(weight, of_row), substitute(slope, of_row)
     return AttentionBackwardPattern(
         elements.extents,
         q,
@@ -210,7 +210,7 @@ def _read(
         _linear(elements, slope, dot, (along, raw)),
         empty,
         bool(given),
-        *made,
+        *substituted,
         known,
         acc_dtype,
         *(OperandGradient(x.epilogue(), x.access) for x in (of_q, of_k, of_v)),
@@ -252,12 +252,12 @@ def _linear(
         path.append((node, side))
         node = node.operands[side]
 
-    def outside(made: Node) -> Node:
+    def outside(substituted: Node) -> Node:
         for node, side in reversed(path):
             operands = list(node.operands)
-            operands[side] = made
-            made = elements.intern(node.op, node.dtype, tuple(operands), node.payload)
-        return made
+            operands[side] = substituted
+            substituted = elements.intern(node.op, node.dtype, tuple(operands), node.payload)
+        return substituted
 
     return outside(inner[0]), outside(inner[1])
 

@@ -123,9 +123,9 @@ class ScoreExpressions:
 
     def row_major_index(self, value: Value) -> Affine:
         """Return the row-major index of a tensor of all scores."""
-        coeffs, step = [0] * self.rank, 1
+        coeffs, stride = [0] * self.rank, 1
         for axis in range(self.n, -1, -1):
-            coeffs[axis], step = step, step * self.extents[axis]
+            coeffs[axis], stride = stride, stride * self.extents[axis]
         return Affine(0, tuple(coeffs))
 
     def loops(
@@ -147,20 +147,20 @@ class ScoreExpressions:
         loops = dict(known)
         free = [
             axis
-            for axis, step in enumerate(index_of_axes.coeffs)
-            if step and not any(axis in taken for taken in known.values())
+            for axis, stride in enumerate(index_of_axes.coeffs)
+            if stride and not any(axis in axes_taken for axes_taken in known.values())
         ]
         for loop, extent in enumerate(extents):
             if loop in loops or extent == 1:
                 continue
-            step, left = index.coeffs[loop], extent
+            stride, extent_left = index.coeffs[loop], extent
             matches: list[int] = []
-            while left != 1:
+            while extent_left != 1:
                 axis = next(
                     (
                         a
                         for a in free
-                        if index_of_axes.coeffs[a] == step and left % self.extents[a] == 0
+                        if index_of_axes.coeffs[a] == stride and extent_left % self.extents[a] == 0
                     ),
                     None,
                 )
@@ -168,7 +168,7 @@ class ScoreExpressions:
                     raise NotAttention
                 free.remove(axis)
                 matches.insert(0, axis)
-                step, left = step * self.extents[axis], left // self.extents[axis]
+                stride, extent_left = stride * self.extents[axis], extent_left // self.extents[axis]
             loops[loop] = tuple(matches)
         if free:
             raise NotAttention
@@ -178,10 +178,10 @@ class ScoreExpressions:
         """Map an index over a statement's loops to the axes."""
         coeffs = [0] * self.rank
         for loop, axes in loops.items():
-            step = index.coeffs[loop]
+            stride = index.coeffs[loop]
             for axis in reversed(axes):
-                coeffs[axis] += step
-                step *= self.extents[axis]
+                coeffs[axis] += stride
+                stride *= self.extents[axis]
         return Affine(index.const, tuple(coeffs))
 
     # --- elements
@@ -191,11 +191,13 @@ class ScoreExpressions:
         shown = (id(payload.value), payload.index) if isinstance(payload, Operand) else payload
         key = (op, dtype, *map(id, operands), repr(shown))
         if key not in self.nodes:
-            folded = operation(op, dtype, operands, payload)
+            simplified = operation(op, dtype, operands, payload)
             self.nodes[key] = (
-                folded
-                if folded.op == op
-                else self.intern(folded.op, folded.dtype, folded.operands, folded.payload)
+                simplified
+                if simplified.op == op
+                else self.intern(
+                    simplified.op, simplified.dtype, simplified.operands, simplified.payload
+                )
             )
         return self.nodes[key]
 

@@ -101,13 +101,13 @@ def cuts_of(
     return m, n, k
 
 
-def _even_cuts(found: tuple[TileCut, ...], extents: Sequence[int]) -> tuple[TileCut, ...]:
+def _even_cuts(candidates: tuple[TileCut, ...], extents: Sequence[int]) -> tuple[TileCut, ...]:
     """Keep the cuts that leave no smaller last block; all cuts if there are none.
 
     Row sums need it: each partial sum then covers the same number of elements.
     """
     sides = extents or (1,)
-    return tuple(cut for cut in found if sides[cut.dim] % cut.size == 0) or found
+    return tuple(cut for cut in candidates if sides[cut.dim] % cut.size == 0) or candidates
 
 
 @lru_cache(maxsize=4096)
@@ -120,12 +120,12 @@ def sizes(
     """
     extents = extents or (1,)
     if len(extents) > 1:
-        kept: list[TileCut] = []
+        chosen_cuts: list[TileCut] = []
         for each in cuts(extents, quantum, largest):
-            if not kept or each.elements >= growth * kept[-1].elements:
-                kept.append(each)
-        return tuple(kept)
-    found: dict[int, TileCut] = {}
+            if not chosen_cuts or each.elements >= growth * chosen_cuts[-1].elements:
+                chosen_cuts.append(each)
+        return tuple(chosen_cuts)
+    candidates: dict[int, TileCut] = {}
     target = float(quantum)
     while True:
         for each in {
@@ -136,7 +136,7 @@ def sizes(
                 extents[0],
                 cost_rules.pieces(cost_rules.pieces(extents[0], shares * each), quantum) * quantum,
             )
-            found.setdefault(size, TileCut(0, size, size, cost_rules.pieces(extents[0], size)))
+            candidates.setdefault(size, TileCut(0, size, size, cost_rules.pieces(extents[0], size)))
         if shares * target >= extents[0]:
             if shares == 1:
                 break
@@ -146,7 +146,7 @@ def sizes(
         target = max(target * growth, target + 1)
     return tuple(
         sorted(
-            (cut for cut in found.values() if cut.elements <= largest or len(found) == 1),
+            (cut for cut in candidates.values() if cut.elements <= largest or len(candidates) == 1),
             key=lambda c: c.size,
         )
     )
@@ -181,15 +181,17 @@ def col2im_tile_sizes(
     columns: list[TileCut] = []
     if windows <= LARGEST["n"]:
         columns += [
-            geometry.whole(extents[1], cut.size)
+            geometry.whole_feature_maps(extents[1], cut.size)
             for cut in sizes((extents[1],), 1, LARGEST["n"] // windows, shares[1], growth)
         ]
     if windows > LARGE_FEATURE_MAP:
         steps = geometry.shape.steps[0]
-        found = [geometry.cut(extents[1], cut.size) for cut in sizes((steps,), 1, steps, 1, growth)]
+        candidates = [
+            geometry.cut(extents[1], cut.size) for cut in sizes((steps,), 1, steps, 1, growth)
+        ]
         columns += [
             cut
-            for number, cut in enumerate(found)
+            for number, cut in enumerate(candidates)
             if cut.elements <= LARGEST["n"] or (number == 0 and not columns)
         ]
     return tuple(TileCut(0, cut.size, cut.size * taps, cut.blocks) for cut in channels), tuple(

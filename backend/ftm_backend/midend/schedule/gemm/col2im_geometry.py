@@ -46,14 +46,18 @@ class Col2ImGeometry:
         """
         return min(max(rows + sum(self.reach()), 1), self.shape.windows[0])
 
-    def cut(self, images: int, rows: int) -> TileCut:
+    def cut(self, feature_maps: int, rows: int) -> TileCut:
         """Cut columns into blocks of ``rows`` rows of each sub-pixel phase."""
         elements = self.windows(rows) * prod(self.shape.windows[1:])
-        return TileCut(1, rows, elements, images * cost_rules.pieces(self.shape.steps[0], rows))
+        return TileCut(
+            1, rows, elements, feature_maps * cost_rules.pieces(self.shape.steps[0], rows)
+        )
 
-    def whole(self, images: int, each: int) -> TileCut:
+    def whole_feature_maps(self, feature_maps: int, each: int) -> TileCut:
         """Cut columns into blocks of ``each`` feature maps."""
-        return TileCut(0, each, each * prod(self.shape.windows), cost_rules.pieces(images, each))
+        return TileCut(
+            0, each, each * prod(self.shape.windows), cost_rules.pieces(feature_maps, each)
+        )
 
     def columns(self, cut: TileCut) -> int:
         """Return the output elements of the largest block, for one channel."""
@@ -73,20 +77,20 @@ class Col2Im:
     Attributes:
         geometry: Its windows.
         form: The product; m is (channel, tap), n is (feature map, windows).
-        image: The axis of feature maps.
+        output_slices: The axis of feature maps.
         windows: The axes of windows.
         axes: The axes of output rows and columns.
     """
 
     geometry: Col2ImGeometry
     form: ContractionForm
-    image: int
+    feature_map: int
     windows: tuple[int, int]
     axes: tuple[int, int]
 
     def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the axes of the rows and of the columns of the stored block."""
-        return self.form.m[:1], (self.image, *self.axes)
+        return self.form.m[:1], (self.feature_map, *self.axes)
 
     def max_extents(self, m: TileCut, n: TileCut) -> tuple[int, int]:
         """Return the largest extents of the stored block: channels, and elements of each."""
@@ -101,9 +105,11 @@ class Col2Im:
         windows: Slices = {
             axis: (0, n) for axis, n in zip(self.windows, shape.windows, strict=True)
         }
-        image: Slices = {axis: (0, n) for axis, n in zip(self.axes, shape.sizes, strict=True)}
+        output_slices: Slices = {
+            axis: (0, n) for axis, n in zip(self.axes, shape.sizes, strict=True)
+        }
         if cut.dim == 0:
-            return windows | image | blocks.block_slices((self.image,), cut, number)
+            return windows | output_slices | blocks.block_slices((self.feature_map,), cut, number)
         pieces = cost_rules.pieces(shape.steps[0], cut.size)
         row = b.mul(b.rem(number, pieces), cut.size)
         before, after = self.geometry.reach()
@@ -112,11 +118,11 @@ class Col2Im:
         end = b.max(b.min(b.add(row, cut.size + after), last), b.add(start, 1))
         first = b.mul(row, shape.strides[0])
         windows[self.windows[0]] = start, b.sub(end, start)
-        image[self.axes[0]] = (
+        output_slices[self.axes[0]] = (
             first,
             b.min(cut.size * shape.strides[0], b.sub(shape.sizes[0], first)),
         )
-        return windows | image | {self.image: (b.div(number, pieces), 1)}
+        return windows | output_slices | {self.feature_map: (b.div(number, pieces), 1)}
 
     def instruction(
         self, blocks: BlockTransfers, slices: Slices

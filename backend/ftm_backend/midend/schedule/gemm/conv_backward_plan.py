@@ -89,7 +89,7 @@ class ConvBackward:
     def all_windows(self) -> TileCut:
         """The windows of all feature maps as one block of dX's columns."""
         feature_maps = self.dx_form.extents[self.dx_form.n[0]]
-        return self.geometry.whole(feature_maps, feature_maps)
+        return self.geometry.whole_feature_maps(feature_maps, feature_maps)
 
     @property
     def filters(self) -> int:
@@ -172,7 +172,8 @@ def _same_elements(
 ) -> bool:
     """Whether two accesses traverse the same elements in the same order, group by group."""
     return one[1].const == other[1].const and all(
-        _merged_dims(*one, mine) == _merged_dims(*other, theirs) for mine, theirs in groups
+        _merged_dims(*one, left_group) == _merged_dims(*other, right_group)
+        for left_group, right_group in groups
     )
 
 
@@ -201,12 +202,12 @@ def _plans(
         return
     inside = pattern.channels * pattern.taps // outer  # rows of one index of the outer dimension
     n = TileCut(0, filters, filters, cost_rules.pieces(pattern.filters, filters))
-    trips = range(
+    block_counts = range(
         cost_rules.pieces(pattern.channels, _CHANNELS * machine.cores),
         cost_rules.pieces(pattern.channels, machine.cores) + 1,
     )
     for channels in dict.fromkeys(
-        cost_rules.pieces(pattern.channels, each * machine.cores) for each in trips
+        cost_rules.pieces(pattern.channels, each * machine.cores) for each in block_counts
     ):
         rows = channels * pattern.taps
         m = TileCut(0, rows // inside, rows, cost_rules.pieces(pattern.channels, channels))
@@ -226,12 +227,12 @@ def _price(
     am += slot_bytes(rows, k, sums) + slot_bytes(
         channels, pattern.geometry.columns(pattern.all_windows), sums
     )
-    own = 2 * slot_bytes(_box_size(dw.windows, form, m.size, m.elements, k)[0], 1, item)
+    x_bytes = 2 * slot_bytes(_box_size(dw.windows, form, m.size, m.elements, k)[0], 1, item)
     pool = n.blocks * slot_bytes(n.elements, k, item)
-    a_space = "sm" if own <= machine.sm_bytes else "gsm"
+    a_space = "sm" if x_bytes <= machine.sm_bytes else "gsm"
     if (
         am > machine.am_bytes
-        or pool + (own * machine.cores if a_space == "gsm" else 0) > machine.gsm_bytes
+        or pool + (x_bytes * machine.cores if a_space == "gsm" else 0) > machine.gsm_bytes
     ):
         return
     share = cost_rules.pieces(pattern.channels, machine.cores)
@@ -304,7 +305,7 @@ def _block_cycles(
     vectors = n.elements * cost_rules.pieces(rows, machine.lanes(accumulator))
     step = product + transposing + body * vectors + 40 + issue
     phase_elements = pattern.geometry.elements(pattern.all_windows)
-    folding = cost_rules.fold_cycles(
+    col2im_cycles = cost_rules.fold_cycles(
         machine, accumulator, pattern.geometry.shape, channels, phase_elements
     )
     moved = (
@@ -321,7 +322,10 @@ def _block_cycles(
     )
     fetched = box / run * cost_rules.granules(machine, run * item) / rate
     return _Block(
-        n.blocks * step + folding, n.blocks * moved + stored + fetched, fetched + moved, stored
+        n.blocks * step + col2im_cycles,
+        n.blocks * moved + stored + fetched,
+        fetched + moved,
+        stored,
     )
 
 

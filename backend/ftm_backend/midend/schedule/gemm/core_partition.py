@@ -29,7 +29,11 @@ class BlockExtents:
     """
 
     def __init__(
-        self, cuts: Sequence[TileCut], sides: Sequence[int], position: int, whole: bool = False
+        self,
+        cuts: Sequence[TileCut],
+        sides: Sequence[int],
+        position: int,
+        overlapping: bool = False,
     ) -> None:
         """Compute the extents.
 
@@ -37,17 +41,20 @@ class BlockExtents:
             cuts: Candidate cuts.
             sides: Extents of the group's dimensions.
             position: Axis of the grid.
-            whole: Whether blocks may overlap, so that the last one counts as full.
+            overlapping: Whether blocks may overlap, so that the last one counts as full.
         """
         sides = sides or (1,)
         self.full = axis([cut.elements for cut in cuts], position)
         self.blocks = axis([cut.blocks for cut in cuts], position)
-        rests = [
-            (sides[cut.dim] - 1) % cut.size + 1 if not whole or cut.dim == 0 else cut.size
+        last_sizes = [
+            (sides[cut.dim] - 1) % cut.size + 1 if not overlapping or cut.dim == 0 else cut.size
             for cut in cuts
         ]
         self.last = axis(
-            [rest * (cut.elements // cut.size) for rest, cut in zip(rests, cuts, strict=True)],
+            [
+                last_size * (cut.elements // cut.size)
+                for last_size, cut in zip(last_sizes, cuts, strict=True)
+            ],
             position,
         )
         self.period = axis(
@@ -57,7 +64,9 @@ class BlockExtents:
             ],
             position,
         )
-        self.ragged = any(rest != cut.size for rest, cut in zip(rests, cuts, strict=True))
+        self.ragged = any(
+            last_size != cut.size for last_size, cut in zip(last_sizes, cuts, strict=True)
+        )
 
     def set_busiest(self, blocks: Any) -> None:
         """Set ``last_fraction`` and ``mean`` if the busiest core has ``blocks`` blocks."""
@@ -66,31 +75,31 @@ class BlockExtents:
 
     def scaled(self, factor: float) -> BlockExtents:
         """Return a copy with all extents multiplied by ``factor``."""
-        found = copy(self)
-        found.full, found.last, found.mean = (
+        result = copy(self)
+        result.full, result.last, result.mean = (
             self.full * factor,
             self.last * factor,
             self.mean * factor,
         )
-        return found
+        return result
 
     def mean_of(self, cost: Callable[[Any], Any]) -> Any:
         """Return the mean over the busiest core's blocks of a cost."""
         full = cost(self.full)
         return full + (cost(self.last) - full) * self.last_fraction if self.ragged else full
 
-    def busy_cores(self, cost: Callable[[Any], Any], trips: Any) -> Any:
-        """Return how many cores are busy on average while the busiest one does its ``trips``.
+    def busy_cores(self, cost: Callable[[Any], Any], waves: Any) -> Any:
+        """Return how many cores are busy on average while the busiest one does its ``waves``.
 
         Args:
             cost: Cost of a block with a number of elements.
-            trips: Blocks of the busiest core.
+            waves: Blocks of the busiest core.
         """
         if not self.ragged:
-            return self.blocks / trips
+            return self.blocks / waves
         full, last = cost(self.full), cost(self.last)
         return (
             self.blocks
             * (full + (last - full) / self.period)
-            / (trips * (full + (last - full) * self.last_fraction))
+            / (waves * (full + (last - full) * self.last_fraction))
         )

@@ -295,12 +295,18 @@ def windows_of(
         alone: Whether boxes may contain no elements outside of the windows.
     """
     granule = machine.dma_granule // ELEMENT_BYTES[a.value.dtype]
-    left = (
+    overread = (
         0 if alone else overread_limit(form.extents, form.accesses[0], prod(a.value.shape), granule)
     )
     return (
         windows(
-            form.extents, form.accesses[0], form.m, form.k, granule // GAP_DIVISOR, granule, left
+            form.extents,
+            form.accesses[0],
+            form.m,
+            form.k,
+            granule // GAP_DIVISOR,
+            granule,
+            overread,
         )
         or ()
     )

@@ -51,7 +51,7 @@ class PricedPlan:
         self.grid, self.choices = grid, choices
         self.problem, self.machine = grid.problem, grid.machine
         self.best = [inf] * len(choices)
-        if not grid.places[0].size:
+        if not grid.size_indices[0].size:
             return
         flags = np.array(
             [(c.share == "a", c.share == "b", c.m_outer, c.keep, c.b_in_gsm) for c in choices]
@@ -101,11 +101,11 @@ class PricedPlan:
             that have rows, columns of B, and columns of C.
             """
             own_a, own_b, own_c = of_rows * one_a, of_columns * b, stores * c
-            own = np.maximum(own_a + own_b + own_c, 1.0)
+            traffic = np.maximum(own_a + own_b + own_c, 1.0)
             for_rows, for_columns, stored = (
-                of_rows * all_a / own,
-                of_columns * all_b / own,
-                own_c / own,
+                of_rows * all_a / traffic,
+                of_columns * all_b / traffic,
+                own_c / traffic,
             )
             return lambda rows, of_b, of_c: np.maximum(
                 (for_rows + stored * of_c) * rows + for_columns * of_b, 1.0
@@ -135,12 +135,14 @@ class PricedPlan:
                 np.where(kept & ~self.m_outer & ~self.fills_during_panel, 0.0, 1.0),
             )
             mixed = self.exchanges_once & kept
-            beside = np.where(
+            overlapped_work = np.where(
                 self.deferred_chunks,
                 g.mean_chunks / (g.k_blocks * g.deferred_chunks),
                 1 / g.k_blocks,
             )
-            beside = np.where(mixed, 1.0, np.where(self.outer * self.inner == 1, 0.0, beside))
+            overlapped_work = np.where(
+                mixed, 1.0, np.where(self.outer * self.inner == 1, 0.0, overlapped_work)
+            )
 
             def rate(*parts: Any) -> Any:
                 active = sharing(*parts)
@@ -154,7 +156,7 @@ class PricedPlan:
 
             loading, several = rate(1.0, 1.0, 0.0)
             again = rate(inner_a, inner_b, 1.0 * mixed)[0] if self.keep.any() else loading
-            self.store_rate, _ = rate(beside * inner_a, beside * inner_b, 1.0)
+            self.store_rate, _ = rate(overlapped_work * inner_a, overlapped_work * inner_b, 1.0)
             self.last_rate = np.where(
                 self.shared, alone(g.busy_row_groups * g.busy_column_groups_c), self.rate
             )
@@ -240,18 +242,18 @@ class PricedPlan:
             self.first_a = np.where(
                 self.share_b | self.fills_during_panel, self.loads * (first + others), self.first_a
             )
-        beside = machine.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts + p.sums)
+        overlapped_work = machine.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts + p.sums)
         store = (
             cycles(g.moved_c, g.elements_c, 0.0, self.store_rate)
             + g.epilogue_moved / self.store_rate
-            + beside
+            + overlapped_work
         )
         self.last_store = store
         if self.shared.any():
             last = (
                 cycles(g.moved_c, g.elements_c, 0.0, self.last_rate)
                 + g.epilogue_moved / self.last_rate
-                + beside
+                + overlapped_work
             )
             self.last_store = np.where(self.shared, last, store)
         read = (
@@ -268,7 +270,7 @@ class PricedPlan:
     def _total(self) -> Any:
         """Modelled cycles of the busiest core."""
         g, machine = self.grid, self.machine
-        self.space, self.rings, fits = self._places()
+        self.space, self.rings, fits = self._check_capacity()
         self.outer, self.inner = self._by_loop(g.row_waves, g.column_waves)
         self._set_loads()
         scalar = machine.scalar_latency
@@ -305,7 +307,7 @@ class PricedPlan:
             np.where(kept, load_again, both),
             np.where(kept, step, first) + g.epilogue_cycles,
         )
-        own = ended / g.mean_chunks + (g.mean_chunks - 1) * self.last_store
+        traffic = ended / g.mean_chunks + (g.mean_chunks - 1) * self.last_store
         apart = np.maximum(first, both) - np.maximum(
             2 * first + g.epilogue_cycles, 2 * both + stores
         )
@@ -317,7 +319,7 @@ class PricedPlan:
             + np.maximum(stores - ended / g.mean_chunks, 0.0)
         )
         edges = np.where(self.shared, -ones, np.where(g.k_blocks == 1, single, apart)) + np.maximum(
-            ended, own
+            ended, traffic
         )
         total = total + np.where(self.deferred_chunks, -np.maximum(both - first, 0.0), edges)
         # Between panels, the last chunk is stored before the loads of the next panel's second step.
@@ -340,9 +342,11 @@ class PricedPlan:
         )
         ending = self.last_store
         if self.deferred_chunks.any():  # after the last panel, instead of overlapping the first one
-            beside = self._deferred_panel(step, load) - g.k_blocks * np.maximum(step, load)
+            overlapped_work = self._deferred_panel(step, load) - g.k_blocks * np.maximum(step, load)
             left = np.maximum(g.epilogue_cycles, g.mean_chunks * self.last_store)
-            ending = np.where(self.deferred_chunks, np.maximum(left - beside, 0.0) + ending, ending)
+            ending = np.where(
+                self.deferred_chunks, np.maximum(left - overlapped_work, 0.0) + ending, ending
+            )
         passing = self.share_b | self.b_in_gsm
         barriers = machine.barrier_cycles * np.where(
             self.shared, 2.0 + passing, np.where(self.b_in_gsm, 2.0, 1.0 * (self.space == 1))
@@ -420,7 +424,7 @@ class PricedPlan:
         )
         return busy * with_chunks + (g.k_blocks - busy) * np.maximum(step, load)
 
-    def _places(self) -> tuple[Any, Any, Any]:
+    def _check_capacity(self) -> tuple[Any, Any, Any]:
         """Return the memory of A (index of ``_SPACES``), the buffers of C, and which sizes fit."""
         g, p, machine = self.grid, self.problem, self.machine
         item = ELEMENT_BYTES[p.a.dtype]
@@ -472,13 +476,13 @@ class PricedPlan:
         self.deferred_chunks = np.False_
         if self.shared.any():
             ahead = g.deferred_chunks * np.where(g.k_blocks > 1, 2, 1)
-            beside = (
+            overlapped_work = (
                 p.epilogue_operands * ahead
                 + (p.epilogue_tiles - p.epilogue_operands) * g.deferred_chunks
                 - p.epilogue_tiles
             )
             results = g.result_tile * (
-                beside + (g.deferred_chunks - 2 if g.transpose_c else 0)
+                overlapped_work + (g.deferred_chunks - 2 if g.transpose_c else 0)
             ) + p.epilogue_broadcasts * g.broadcast_tile * (ahead - 1)
             self.deferred_chunks = (
                 self.shared
@@ -499,7 +503,7 @@ class PricedPlan:
         """Return the cheapest sizes of choice ``number``, as the fields of a ``PanelSchedule``."""
         g, choice = self.grid, self.choices[number]
         at = int(self._at[number])
-        m, _, n, k = (int(places[at]) for places in g.places)
+        m, _, n, k = (int(size_indices[at]) for size_indices in g.size_indices)
 
         def pick(values: Any) -> Any:
             array = np.asarray(values)
@@ -558,15 +562,18 @@ def price(grid: PanelSearchSpace, choices: Sequence[PanelChoice], limit: float =
         choices: The choices.
         limit: Skip sizes whose lower bound is above this many cycles, and those that cannot fit.
     """
-    places = np.nonzero((grid.cycles_floor <= limit) & (grid.cycles_floor < inf))
+    size_indices = np.nonzero((grid.cycles_floor <= limit) & (grid.cycles_floor < inf))
 
     def at(values: Any) -> Any:
         return values[
-            tuple(at if extent > 1 else 0 for at, extent in zip(places, values.shape, strict=True))
+            tuple(
+                at if extent > 1 else 0
+                for at, extent in zip(size_indices, values.shape, strict=True)
+            )
         ]
 
     kept = copy(grid)
-    kept.places = places
+    kept.size_indices = size_indices
     for name, values in vars(grid).items():
         if isinstance(values, np.ndarray):
             setattr(kept, name, at(values))

@@ -265,7 +265,7 @@ def _search(
     """
     short = _is_short(problem, machine)
 
-    def near() -> float:
+    def tolerance() -> float:
         return 1.0 if short else NEAR if least < LONGEST else NEAR_OF_LONGEST
 
     grids = _coarse(problem, machine, quanta)
@@ -274,14 +274,14 @@ def _search(
     least = inf
     for position in sorted(range(len(grids)), key=lambda position: grids[position].least_cycles):
         grid = grids[position]
-        if grid.least_cycles > near() * least or grid.least_cycles == inf:
+        if grid.least_cycles > tolerance() * least or grid.least_cycles == inf:
             break
         choices, priced = list(_choices(problem, grid.groups)), None
         if least == inf:
             priced = price(grid, choices, PROBE * grid.least_cycles)
             least = min(priced.best)
-        if priced is None or near() * least > PROBE * grid.least_cycles:
-            priced = price(grid, choices, near() * least)
+        if priced is None or tolerance() * least > PROBE * grid.least_cycles:
+            priced = price(grid, choices, tolerance() * least)
         coarse_plans += [
             (cycles, position, number, priced)
             for number, cycles in enumerate(priced.best)
@@ -295,7 +295,7 @@ def _search(
         return coarse_plans[0][3], coarse_plans[0][2]
     promising: dict[int, list[PanelChoice]] = {}
     for cycles, position, number, priced in coarse_plans[:PROMISING]:
-        if cycles <= near() * least:
+        if cycles <= tolerance() * least:
             promising.setdefault(position, []).append(priced.choices[number])
     best: tuple[float, PricedPlan, int] | None = None
     limit = SLACK * least
@@ -365,7 +365,7 @@ def _b_forms(problem: TilingProblem) -> tuple[str, ...]:
 
 
 def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelChoice]:
-    steady = not problem.b.batched or prod(problem.batch) == 1
+    b_is_constant = not problem.b.batched or prod(problem.batch) == 1
     # Cores that do not share A each load it: this can only pay for a small A.
     alone = (
         groups[1] == 1
@@ -376,10 +376,16 @@ def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelC
     if groups[1] > 1 and not problem.a_prologue_tiles:
         shares.append("a")
     # B is shared by all cores: with several columns, cores would have different blocks of it.
-    if groups[1] == 1 and groups[0] > 1 and steady and not problem.b_prologue_tiles:
+    if groups[1] == 1 and groups[0] > 1 and b_is_constant and not problem.b_prologue_tiles:
         shares.append("b")
     for share, m_outer, keep in every(shares, (True, False), (True, False)):
-        if not keep or (m_outer or (steady and share != "b")):
+        if not keep or (m_outer or (b_is_constant and share != "b")):
             yield PanelChoice(share, m_outer, keep, False)
-        if keep and steady and share != "b" and groups[0] > 1 and not problem.b_prologue_tiles:
+        if (
+            keep
+            and b_is_constant
+            and share != "b"
+            and groups[0] > 1
+            and not problem.b_prologue_tiles
+        ):
             yield PanelChoice(share, m_outer, keep, True)

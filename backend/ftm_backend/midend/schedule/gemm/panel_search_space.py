@@ -48,10 +48,10 @@ class PanelSearchSpace:
         cycles_floor: Lower bound of the cycles of any plan with these sizes: compute alone, or all
             traffic once.
         least_cycles: The smallest ``cycles_floor``.
-        places: For each axis (m, chunks, n, k), the index of each entry's size.
+        size_indices: For each axis (m, chunks, n, k), the index of each entry's size.
     """
 
-    places: tuple[Any, ...]
+    size_indices: tuple[Any, ...]
     k_groups = 1
     """Parts of k that different cores compute."""
 
@@ -149,11 +149,11 @@ class PanelSearchSpace:
 
     def _col2im_extents(self) -> tuple[Any, Any]:
         """Return the channels of a col2im block and the elements of its feature maps."""
-        folded = self.problem.col2im
-        assert folded is not None
+        geometry = self.problem.col2im
+        assert geometry is not None
         self.covers_feature_maps = axis([cut.dim == 0 for cut in self.cuts[1]], 2)
-        return self.m_tile // prod(folded.shape.taps), axis(
-            [folded.columns(cut) for cut in self.cuts[1]], 2
+        return self.m_tile // prod(geometry.shape.taps), axis(
+            [geometry.columns(cut) for cut in self.cuts[1]], 2
         )
 
     def _mean_col2im_extents(self) -> tuple[Any, Any]:
@@ -184,24 +184,24 @@ class PanelSearchSpace:
         Args:
             parts: Fractions of the cut dimension of m and of k that the block covers; None: all.
         """
-        p, found = self.problem, []
+        p, lengths = self.problem, []
         for side in p.a_windows:
             length: Any = 1
             for position, step in side.steps:
                 group, at = (0, position) if position < len(p.m) else (1, position - len(p.m))
-                here, cuts = (0, 3)[group], self.cuts[(0, 2)[group]]
-                counts: Any = axis([counts[at] for counts in self.counts[group]], here)
+                grid_axis, cuts = (0, 3)[group], self.cuts[(0, 2)[group]]
+                counts: Any = axis([counts[at] for counts in self.counts[group]], grid_axis)
                 if parts[group] is not None:
                     counts = counts * np.where(
-                        axis([cut.dim == at for cut in cuts], here), parts[group], 1
+                        axis([cut.dim == at for cut in cuts], grid_axis), parts[group], 1
                     )
                 length = length + (counts - 1) * abs(step)
-            found.append(
+            lengths.append(
                 np.where(length == side.full, side.padded_length, length)
                 if side.padded_length
                 else length
             )
-        return tuple(found)
+        return tuple(lengths)
 
     def _set_traffic(self) -> None:
         """Set the DDR bytes and single-element DMA cycles of blocks of A, B and C.
@@ -249,9 +249,10 @@ class PanelSearchSpace:
                 self.machine, p.c, *sides, self.transpose_c
             )
             stored = m.mean * n.mean
-        alike = p.epilogue_c_layout_bytes / ELEMENT_BYTES[p.c.dtype]
+        c_layout_elements = p.epilogue_c_layout_bytes / ELEMENT_BYTES[p.c.dtype]
         self.epilogue_moved = (
-            stored * (p.epilogue_bytes - p.epilogue_c_layout_bytes) + alike * self.moved_c
+            stored * (p.epilogue_bytes - p.epilogue_c_layout_bytes)
+            + c_layout_elements * self.moved_c
         )
         if p.a_windows:
             self.mean_lengths = (
@@ -363,36 +364,36 @@ class PanelSearchSpace:
             return cost_rules.transfer_cycles(machine, operand_traffic / rate, 0.0, elements)
 
         each = cycles(moved_a, np.minimum(self.elements_a, self.elements_a_transposed))
-        own = self.row_waves * self.k_blocks * (self.mean_chunks / columns) * each
+        own_cycles = self.row_waves * self.k_blocks * (self.mean_chunks / columns) * each
         # if all cores share B
         moved_b = np.minimum(self.moved_b, self.moved_b_split) / self.groups[0]
-        own = own + self.column_waves * self.k_blocks * cycles(
+        own_cycles = own_cycles + self.column_waves * self.k_blocks * cycles(
             moved_b, self.elements_b / self.groups[0]
         )
-        own = own + panels * self.mean_chunks * (
+        own_cycles = own_cycles + panels * self.mean_chunks * (
             cycles(self.moved_c, self.elements_c)
             + extra / rate
             + machine.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts)
         )
-        together = (
+        total_bytes = (
             self.row_waves * self.k_blocks * self.mean_chunks * moved_a * self.busy_row_groups
         )
-        together = (
-            together
+        total_bytes = (
+            total_bytes
             + self.column_waves
             * self.k_blocks
             * np.minimum(self.moved_b, self.moved_b_split)
             * self.busy_column_groups
         )
-        together = (
-            together
+        total_bytes = (
+            total_bytes
             + panels
             * self.mean_chunks
             * (self.moved_c + extra)
             * self.busy_row_groups
             * self.busy_column_groups
         )
-        return np.maximum(own, together * (machine.clock_hz / machine.ddr_bandwidth))
+        return np.maximum(own_cycles, total_bytes * (machine.clock_hz / machine.ddr_bandwidth))
 
     def _set_busy_groups(self) -> None:
         """Set the mean number of busy core groups along rows and columns.

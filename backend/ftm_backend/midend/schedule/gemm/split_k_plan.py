@@ -43,9 +43,9 @@ def split_plan(
     best = None
     for groups in _groups(problem, machine, limit):
         for b_layout in ("transposed",) if problem.b.runs[0] > problem.b.runs[1] else ("plain",):
-            found = _Splits(problem, machine, groups, b_layout).cheapest()
-            if found is not None and found["cycles"] < limit:
-                best, limit = found, found["cycles"]
+            plan = _Splits(problem, machine, groups, b_layout).cheapest()
+            if plan is not None and plan["cycles"] < limit:
+                best, limit = plan, plan["cycles"]
     return best
 
 
@@ -107,7 +107,7 @@ class _Splits(PanelSearchSpace):
 
     def cheapest(self) -> dict[str, Any] | None:
         """Return the fields of the cheapest plan; None if nothing fits."""
-        space, fits = self._places()
+        space, fits = self._check_capacity()
         trans_a, computing, moving, total = self._cycles()
         total = np.where(fits, total, inf)
         at = np.unravel_index(total.argmin(), total.shape)
@@ -139,14 +139,14 @@ class _Splits(PanelSearchSpace):
             "dma_cycles": pick(moving),
         }
 
-    def _places(self) -> tuple[Any, Any]:
+    def _check_capacity(self) -> tuple[Any, Any]:
         """Return whether A is in GSM, and which candidates fit.
 
         The reduction reuses the scratchpad of the blocks of B.
         """
         p, machine = self.problem, self.machine
         a = 2 * self.chunks * slot_bytes(self.block, 1, ELEMENT_BYTES[p.a.dtype])
-        mine, transposed = (
+        own_chunks, transposed = (
             cost_rules.pieces(self.chunks, self.k_groups),
             self.b_layout == "transposed",
         )
@@ -159,15 +159,15 @@ class _Splits(PanelSearchSpace):
         # the partial sums that arrive (two slots), the transposed block, the results
         finishing = self.c_tile * (2 + self.transpose_c + p.epilogue_tiles - p.epilogue_operands)
         am = (
-            self.c_tile * (self.chunks + mine * p.epilogue_operands)
-            + p.epilogue_broadcasts * mine * self.broadcast_tile
-            + self.c_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_extra_bytes * mine
+            self.c_tile * (self.chunks + own_chunks * p.epilogue_operands)
+            + p.epilogue_broadcasts * own_chunks * self.broadcast_tile
+            + self.c_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_extra_bytes * own_chunks
             + np.maximum(walking, finishing)
         )
         in_gsm = (a > machine.sm_bytes) & (p.a_prologue_tiles == 0)
         gsm = machine.cores * (self.chunks * self.c_tile + np.where(in_gsm, a, 0))
-        whole = (self.k_blocks >= self.k_groups) & (self.n_blocks <= self.groups[1])
-        return in_gsm, whole & (am <= machine.am_bytes) & (gsm <= machine.gsm_bytes)
+        is_divisible = (self.k_blocks >= self.k_groups) & (self.n_blocks <= self.groups[1])
+        return in_gsm, is_divisible & (am <= machine.am_bytes) & (gsm <= machine.gsm_bytes)
 
     def _cycles(self) -> tuple[Any, Any, Any, Any]:
         """Return whether DMA transposes A, and the cycles of compute, of DMA, and in total."""
@@ -183,7 +183,7 @@ class _Splits(PanelSearchSpace):
         )
         load_a = load_a + machine.dma_latency * (max(p.a_prologue_tiles, 1) - 1 + p.a_broadcasts)
         load_b = load_b + machine.dma_latency * (max(p.b_prologue_tiles, 1) - 1 + p.b_broadcasts)
-        steps, mine = (
+        steps, own_chunks = (
             cost_rules.pieces(self.k_blocks, self.k_groups),
             cost_rules.pieces(self.chunks, self.k_groups),
         )
@@ -194,7 +194,7 @@ class _Splits(PanelSearchSpace):
         reads = p.epilogue_load_fraction * self.epilogue_moved / rate + machine.dma_latency * (
             p.epilogue_operands + p.epilogue_broadcasts
         )
-        moving = steps * (self.chunks * load_a + load_b) + mine * reads
+        moving = steps * (self.chunks * load_a + load_b) + own_chunks * reads
         walking = np.maximum(load_b + load_a + steps * step, moving + step / self.chunks)
         part = cost_rules.transfer_cycles(
             machine, 0.0, self.c_tile * machine.cores / machine.gsm_bytes_per_cycle, 0.0
@@ -214,11 +214,13 @@ class _Splits(PanelSearchSpace):
             + (1 - p.epilogue_load_fraction) * self.epilogue_moved / rate
         )
         stores = stores + machine.dma_latency * max(p.epilogue_tiles - p.epilogue_operands - 1, 0)
-        ending = part + finishing + (mine - 1) * np.maximum(finishing, self.body + stores) + stores
-        computing = steps * step + mine * finishing
+        ending = (
+            part + finishing + (own_chunks - 1) * np.maximum(finishing, self.body + stores) + stores
+        )
+        computing = steps * step + own_chunks * finishing
         return (
             other < plain,
             computing,
-            moving + mine * stores,
+            moving + own_chunks * stores,
             walking + ending + _BARRIERS * machine.barrier_cycles,
         )

@@ -187,11 +187,11 @@ def _line(p: GemmTiling) -> str:
         for name, held in (("outer operand", p.outer_resident), ("inner operand", p.inner_resident))
         if held
     ]
-    turned = "".join(name for name, on in ((".TA", p.trans_a), (".TB", p.trans_b)) if on)
+    transposed = "".join(name for name, on in ((".TA", p.trans_a), (".TB", p.trans_b)) if on)
     keeping = " and ".join(keeps) or "nothing"
     return (
         f"{p.m.elements}x{p.n.elements}x{p.k.elements} order {order} keeps {keeping}"
-        f"{f', MM{turned}' if turned else ''}, cores share {p.split}: {p.cycles:.0f} cycles"
+        f"{f', MM{transposed}' if transposed else ''}, cores share {p.split}: {p.cycles:.0f} cycles"
         f" (matrix {p.compute_cycles:.0f}, DMA {p.dma_cycles:.0f})"
     )
 
@@ -209,7 +209,7 @@ def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[TileCut]:
         largest: Most elements of a tile. The smallest tile is returned even if it has more.
     """
     extents = tuple(extents) or (1,)
-    found: dict[int, TileCut] = {}
+    candidates: dict[int, TileCut] = {}
     for dim in range(len(extents) - 1, -1, -1):
         extent, inside, outside = extents[dim], prod(extents[dim + 1 :]), prod(extents[:dim])
         unit = quantum if inside == 1 else 1
@@ -217,14 +217,14 @@ def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[TileCut]:
         while True:
             pieces = ceil(extent / max(1, round(target)))
             size = min(extent, ceil(ceil(extent / pieces) / unit) * unit)
-            if size * inside <= largest or not found:
-                found.setdefault(
+            if size * inside <= largest or not candidates:
+                candidates.setdefault(
                     size * inside, TileCut(dim, size, size * inside, outside * ceil(extent / size))
                 )
             if size == extent or size * inside > largest:
                 break
             target = max(size + 1, target * 1.5)
-    return [found[key] for key in sorted(found)]
+    return [candidates[key] for key in sorted(candidates)]
 
 
 def _panels(extents: Sequence[int], cut: TileCut, quantum: int) -> int:
@@ -312,7 +312,9 @@ def plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
     ns = cuts(problem.n, nr, 2048)
     ks = cuts(problem.k, 16, 2048)
     grid = _Grid(problem, machine, ms, ns, ks)
-    best = sorted((*grid.evaluate(True), *grid.evaluate(False)), key=lambda found: found[0])
+    best = sorted(
+        (*grid.evaluate(True), *grid.evaluate(False)), key=lambda candidates: candidates[0]
+    )
     if best[0][0] == float("inf"):
         raise ValueError(f"no tiling of {problem} fits the scratchpads of machine {machine.name!r}")
     winner, *rivals = (make() for cycles, make in best[:4] if cycles < float("inf"))
@@ -464,8 +466,8 @@ class _Grid:
         # contiguous along n.
         a_plain, a_trans = (cost * a_passes for cost in self.load_a)
         b_plain, b_trans = (cost * b_passes for cost in self.load_b)
-        turning = cost_rules.transpose_cycles(machine, p.b.dtype, self.k, self.n) * b_uses
-        trans_a, trans_b = a_trans < a_plain, b_trans + turning < b_plain
+        transpose_b = cost_rules.transpose_cycles(machine, p.b.dtype, self.k, self.n) * b_uses
+        trans_a, trans_b = a_trans < a_plain, b_trans + transpose_b < b_plain
 
         share = shares["batch"] * shares["outer"] * shares["inner"]
         work = self.batch * share
@@ -476,7 +478,7 @@ class _Grid:
             self.m * self.n_vectors / machine.fma_units, panels * machine.fma_latency
         )
         matrix = work * (panels * self.k_blocks * machine.mm_overhead + self.k * per_k) + np.where(
-            trans_b, turning, 0
+            trans_b, transpose_b, 0
         )
         matrix = matrix + steps * (self.k_blocks + 1) * machine.issue_cycles
         a_tiles, b_tiles = (
@@ -497,11 +499,11 @@ class _Grid:
 
         def make(division: int, at: tuple[Any, ...]) -> GemmTiling:
             def pick(values: Any) -> Any:
-                places = (division, *at)[total.ndim - values.ndim :]
+                grid_indices = (division, *at)[total.ndim - values.ndim :]
                 return values[
                     tuple(
-                        place if extent > 1 else 0
-                        for place, extent in zip(places, values.shape, strict=True)
+                        grid_index if extent > 1 else 0
+                        for grid_index, extent in zip(grid_indices, values.shape, strict=True)
                     )
                 ]
 
@@ -522,8 +524,8 @@ class _Grid:
                 dma_cycles=float(pick(dma)),
             )
 
-        found: list[tuple[float, Callable[[], GemmTiling]]] = []
-        for division, place in enumerate(best):
-            at = np.unravel_index(place, total.shape[1:])
-            found.append((float(total[division, *at]), partial(make, division, at)))
-        return found
+        candidates: list[tuple[float, Callable[[], GemmTiling]]] = []
+        for division, grid_index in enumerate(best):
+            at = np.unravel_index(grid_index, total.shape[1:])
+            candidates.append((float(total[division, *at]), partial(make, division, at)))
+        return candidates

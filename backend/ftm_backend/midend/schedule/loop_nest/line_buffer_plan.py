@@ -140,13 +140,13 @@ def _may_have_windows(kernel: Kernel) -> bool:
 
 def _accesses(axes: TileAxes) -> Iterator[LineBufferAccess]:
     """Yield the loads from DDR, without duplicates, and the stores."""
-    seen = set()
+    loaded = set()
     for s in axes.kernel.statements:
         for o in s.operands:
             position = axes.position(s, o.index)
             key = (o.value, position.const, frozenset(position.steps.items()))
-            if o.value.producer not in axes.spans and key not in seen:
-                seen.add(key)
+            if o.value.producer not in axes.spans and key not in loaded:
+                loaded.add(key)
                 yield LineBufferAccess(position, o.value.dtype, False)
         for r in s.results:
             for store in r.stores:
@@ -276,12 +276,12 @@ def _bytes(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess]) -> int:
     total = 0
     for each in accesses:
         item, along = ELEMENT_BYTES[each.dtype], plan.run(each.position)
-        seen = windows * width * (window_axes if _over(each.position, plan.tiles.rows) else 1)
+        loaded = windows * width * (window_axes if _over(each.position, plan.tiles.rows) else 1)
         if each.stored:
-            total += item * 4 * seen
+            total += item * 4 * loaded
         else:
             total += item * (
-                (3 * width if plan.planes in each.position.steps else 2) * along + seen
+                (3 * width if plan.planes in each.position.steps else 2) * along + loaded
             )
     kept = {
         r.value: r.value.dtype
@@ -318,10 +318,10 @@ def _cycles(
     total = 0.0
     for each in accesses:
         item, has_planes = ELEMENT_BYTES[each.dtype], plan.planes in each.position.steps
-        seen = windows * (window_axes if _over(each.position, tiles.rows) else 1)
-        along, deep = seen if each.stored else plan.run(each.position), width if has_planes else 1
+        loaded = windows * (window_axes if _over(each.position, tiles.rows) else 1)
+        along, deep = loaded if each.stored else plan.run(each.position), width if has_planes else 1
         moved = deep * cost_rules.granules(machine, along * item)
-        copied = seen * width * item
+        copied = loaded * width * item
         once = cost_rules.transfer_cycles(machine, moved / rate, 0.0, 0.0)
         once += cost_rules.transfer_cycles(machine, 0.0, 0.0, copied / machine.gsm_bytes_per_cycle)
         once += cost_rules.transpose_cycles(machine, each.dtype, deep, along) if has_planes else 0.0

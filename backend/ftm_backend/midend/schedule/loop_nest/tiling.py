@@ -159,13 +159,13 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
 
 def memory_positions(axes: TileAxes) -> list[AxisPosition]:
     """Return the addresses that the kernel transfers between DDR and tiles."""
-    found = []
+    result = []
     for s in axes.kernel.statements:
-        found += [
+        result += [
             axes.position(s, o.index) for o in s.operands if o.value.producer not in axes.spans
         ]
-        found += [axes.position(s, store.index) for r in s.results for store in r.stores]
-    return found
+        result += [axes.position(s, store.index) for r in s.results for store in r.stores]
+    return result
 
 
 # --- sizes
@@ -199,21 +199,21 @@ def line_bytes(axes: TileAxes, across: list[TileAxis]) -> int:
 
 def _tiles(axes: TileAxes) -> list[tuple[int, AxisPosition]]:
     """Return the bytes per element and the address of each tile."""
-    seen: set[tuple[object, int, tuple[int, ...]]] = set()
-    found = []
+    loaded: set[tuple[object, int, tuple[int, ...]]] = set()
+    result = []
     kept = kept_values(axes, stages_of(axes))
     for s in axes.kernel.statements:
         for o in s.operands:
             key = (o.value, o.index.const, o.index.coeffs)
-            if o.value.producer not in axes.spans and key not in seen:
-                seen.add(key)
-                found.append((ELEMENT_BYTES[o.value.dtype], axes.position(s, o.index)))
-        found += [
+            if o.value.producer not in axes.spans and key not in loaded:
+                loaded.add(key)
+                result.append((ELEMENT_BYTES[o.value.dtype], axes.position(s, o.index)))
+        result += [
             (ELEMENT_BYTES[r.value.dtype], axes.position(s, r.index))
             for r in s.results
             if r.stores or r.value in kept
         ]
-    return found
+    return result
 
 
 def pattern_bytes(axes: TileAxes, rows: list[TileAxis], columns: list[TileAxis]) -> int:

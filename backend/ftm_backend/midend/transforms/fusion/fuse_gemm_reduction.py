@@ -147,7 +147,7 @@ def summed(
     ):
         return None
     if not all(
-        parts.walks(each.statement, o)
+        parts.is_reduced_by(each.statement, o)
         for each in sums
         for o in each.statement.operands
         if o.value is made
