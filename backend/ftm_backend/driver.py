@@ -247,7 +247,7 @@ def compile(
     seconds: dict[str, float] = {}
     asm, image, template = "", b"", None
     missing: dict[str, function_cache.Signature] = {}
-    symbols = symbolic.declared(trace_text)
+    symbols = symbolic.parse_declarations(trace_text)
     with symbols or nullcontext():
         for current, value in _walk("trace", trace_text, "image", options, seconds):
             if current.name == "outline-kernels" and not (options.keep_texts or options.dump):
@@ -467,7 +467,7 @@ def _reproducing(
             raise CompileError(
                 f"this is no valid {from_stage} text: {_shortened(str(error))}"
             ) from error
-        if symbolic.current() is not None:  # no loss: the program is compiled for its own sizes
+        if symbolic.current_env() is not None:  # no loss: the program is compiled for its own sizes
             raise CompileError(f"no program for all sizes: stage {failed!r}: {reason}") from error
         saved = _save_input(from_stage, text, stages[0], failed, options)
         raise CompileError(f"compiling failed at stage {failed!r}: {reason}\n{saved}") from error

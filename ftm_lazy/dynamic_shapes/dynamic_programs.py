@@ -26,7 +26,7 @@ from typing import NamedTuple
 from ftm_backend.assembler.image_template import TemplateError
 from ftm_backend.executable import Executable
 from ftm_backend.lru import LRUCache
-from ftm_backend.symbolic import symbols_of
+from ftm_backend.symbolic import free_symbols
 from ftm_backend.symbolic.shape_relations import ShapeRelation
 from ftm_lazy import _C
 from ftm_lazy.dynamic_shapes.canonicalize import normal_form, normal_varies, window_orders
@@ -93,7 +93,7 @@ class DynamicCandidate:
 def _is_special(guard: tuple[str, str, str]) -> bool:
     """Return whether a guard fixes a symbol's value: an equality with one symbol."""
     text, relation, _ = guard
-    return relation == "==" and len(symbols_of(text)) == 1
+    return relation == "==" and len(free_symbols(text)) == 1
 
 
 class TraceFamilies:

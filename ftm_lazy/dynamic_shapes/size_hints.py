@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.ir.trace.verifier import verify
-from ftm_backend.symbolic import declared, evaluator
+from ftm_backend.symbolic import compile_expressions, parse_declarations
 
 __all__ = ["ANY_SIZE", "SMALL_SIZE", "larger_sizes"]
 
@@ -37,13 +37,13 @@ def larger_sizes(
             values stay.
         any_size: All sizes are equally likely.
     """
-    symbols = declared(general)
+    symbols = parse_declarations(general)
     if symbols is None:
         return tuple(values)
     with symbols:
         verify(Trace.parse(general))
     guards = list(symbols.guards.values())
-    numbers = evaluator([guard.size for guard in guards], tuple(symbols.values))
+    numbers = compile_expressions([guard.size for guard in guards], tuple(symbols.values))
 
     def holds(chosen: Sequence[int]) -> bool:
         try:

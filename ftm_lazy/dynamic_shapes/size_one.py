@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ftm_backend.symbolic import evaluator, symbols_of
+from ftm_backend.symbolic import compile_expressions, free_symbols
 from ftm_backend.symbolic.shape_relations import ShapeRelation
 from ftm_lazy import _C
 
@@ -237,7 +237,7 @@ def _sizes(
     for there, here in zip(theirs.parameters, ours.parameters, strict=True):
         count = "*".join(f"({spelled[place]})" for place in range(*there)) or "1"
         asked.append((count, math.prod(numbers[slice(*here)])))
-    equations = [(text, symbols_of(text), number) for text, number in dict.fromkeys(asked)]
+    equations = [(text, free_symbols(text), number) for text, number in dict.fromkeys(asked)]
     known: dict[str, int] = {}
     names = [name for name, _, _ in relation.symbols]
     while len(known) < len(names):
@@ -257,5 +257,7 @@ def _sizes(
 def _solution(text: str, known: dict[str, int], name: str, number: int) -> int | None:
     """Solve a linear expression in one symbol for a number; None if it does not depend on it."""
     names = (*known, name)
-    nothing, each = (evaluator([text], names)(*known.values(), value)[0] for value in (0, 1))
+    nothing, each = (
+        compile_expressions([text], names)(*known.values(), value)[0] for value in (0, 1)
+    )
     return (number - nothing) // (each - nothing) if each != nothing else None

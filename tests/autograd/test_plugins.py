@@ -90,7 +90,7 @@ def test_mistakes(place: Path) -> None:
         (good.replace("gated::rms_gate", "aten::relu"), "aten::relu has two records"),
         (
             good + "\nimport torch\n",
-            "it imports torch, which the compiler's process is to do without",
+            "it imports torch, which the compile server must not load",
         ),
         (good.replace("(b: Any, x", "(x"), "the first parameter of a lowering is the builder, b"),
         ("1 / 0", "division by zero"),

@@ -13,7 +13,7 @@ from ftm_backend.codegen.allocate_scratchpad import live_intervals, plan
 from ftm_backend.codegen.asm_printer import CodegenError
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.linalg.scalar_nodes import constant
-from ftm_backend.symbolic import ShapeEnv, read
+from ftm_backend.symbolic import ShapeEnv, parse_size
 
 
 def fill(b, tile, value=1.0):
@@ -129,7 +129,7 @@ def test_which_of_two_tiles_ends_last_makes_no_guard(lab, rows):
         def build(b):
             fixed, sized, last = (
                 b.tile("f32", 16, 16),
-                b.tile("f32", read("{s0}"), 64),
+                b.tile("f32", parse_size("{s0}"), 64),
                 b.tile("f32", 1, 1),
             )
             fill(b, last)

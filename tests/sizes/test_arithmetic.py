@@ -20,16 +20,16 @@ from ftm_backend.symbolic import (
     SymbolicExpressionError,
     SymFloat,
     SymInt,
-    always_equal,
-    at_hand,
     ceildiv,
-    declared,
+    compile_expressions,
     divides,
-    evaluator,
-    greater,
-    never_negative,
-    read,
-    read_real,
+    parse_declarations,
+    parse_size,
+    parse_symfloat,
+    size_hint,
+    statically_known_equal,
+    statically_known_nonnegative,
+    sym_max,
     upper_bound,
 )
 
@@ -76,13 +76,13 @@ def test_where_the_guards_hold_the_result_is_that_of_integers(
     expression: Any, hand: tuple[int, int], others: list[tuple[int, int]]
 ) -> None:
     with ShapeEnv({"s0": (hand[0], 2), "s1": (hand[1], 0)}) as symbols:
-        made = _run(expression, {name: read("{" + name + "}") for name in symbols.values})
+        made = _run(expression, {name: parse_size("{" + name + "}") for name in symbols.values})
         text = made.text if isinstance(made, SymInt) else str(made)
-        back = read("{" + text + "}")
-    assert at_hand(made) == at_hand(back) == _run(expression, {"s0": hand[0], "s1": hand[1]})
+        back = parse_size("{" + text + "}")
+    assert size_hint(made) == size_hint(back) == _run(expression, {"s0": hand[0], "s1": hand[1]})
     guards = list(symbols.guards.values())
-    holds = evaluator([guard.size for guard in guards], ("s0", "s1"))
-    result = evaluator([text], ("s0", "s1"))
+    holds = compile_expressions([guard.size for guard in guards], ("s0", "s1"))
+    result = compile_expressions([text], ("s0", "s1"))
     for values in [hand, *others]:
         try:
             admitted = all(
@@ -106,14 +106,14 @@ def test_bounds_hold_for_all_values(
 ) -> None:
     """For all values that satisfy the guards: a quotient requires a divisor above 0."""
     with ShapeEnv({"s0": (hand[0], 2), "s1": (hand[1], 0)}) as symbols:
-        made = _run(expression, {"s0": read("{s0}"), "s1": read("{s1}")})
+        made = _run(expression, {"s0": parse_size("{s0}"), "s1": parse_size("{s1}")})
     if not isinstance(made, SymInt):
         return
     low, high = made.bounds
     guards = list(symbols.guards.values())
     numbers, holds = (
-        evaluator([made.text], ("s0", "s1")),
-        evaluator([g.size for g in guards], ("s0", "s1")),
+        compile_expressions([made.text], ("s0", "s1")),
+        compile_expressions([g.size for g in guards], ("s0", "s1")),
     )
     for values in [hand, *others]:
         with contextlib.suppress(ZeroDivisionError):
@@ -123,21 +123,21 @@ def test_bounds_hold_for_all_values(
 
 def test_bounds_see_through_quotients() -> None:
     with ShapeEnv({"s0": (36, 2)}) as symbols:
-        s = read("{s0}")
+        s = parse_size("{s0}")
         two, one = 2 * (ceildiv(16 * s, 64) * 64), ceildiv(32 * s, 64) * 64
         assert (two - one).bounds == (0, 64)
         assert (ceildiv(s, 16) * 16 - s).bounds == (0, 15)
         assert (s - s // 4 * 4).bounds == (0, 3)
-        assert never_negative(two - one)
+        assert statically_known_nonnegative(two - one)
         before = dict(symbols.guards)
-        assert greater(one, two) is two
-        assert greater(two, one) is two
+        assert sym_max(one, two) is two
+        assert sym_max(two, one) is two
         assert symbols.guards == before
 
 
 def test_spelling_is_one_for_each_value() -> None:
     with ShapeEnv({"s0": (37, 2)}) as symbols:
-        s = read("{s0}")
+        s = parse_size("{s0}")
         assert str(s * 64 // 16) == "{4*s0}"
         assert str(ceildiv(s, 16)) == str((s + 15) // 16) == "{((s0+15)/16)}"
         assert str(math.prod((s, 3, s))) == "{3*s0*s0}"
@@ -147,21 +147,21 @@ def test_spelling_is_one_for_each_value() -> None:
         assert s - s == 0
         assert (16 * s) // (32 * s) == 0
         assert str((16 * s + 5) % (16 * s + 6)) == "{16*s0+5}"
-        assert not symbols.pinned
+        assert not symbols.equalities
 
 
 def test_what_every_number_decides_is_no_guard() -> None:
     with ShapeEnv({"s0": (37, 2)}) as symbols:
-        s, before = read("{s0}"), dict(symbols.guards)
+        s, before = parse_size("{s0}"), dict(symbols.guards)
         assert s > 0
         assert s * 64 != 0
         assert s * s >= s
         assert s + 1 != s
         assert not divides(4, s)
         assert divides(4, 12 * s)
-        assert not always_equal(s, 37)
-        assert never_negative(s - 2)
-        assert not never_negative(s - 3)
+        assert not statically_known_equal(s, 37)
+        assert statically_known_nonnegative(s - 2)
+        assert not statically_known_nonnegative(s - 3)
         assert symbols.guards == before
 
 
@@ -176,16 +176,16 @@ def test_a_size_has_a_least_and_a_greatest_value() -> None:
 
 def test_an_upper_bound_is_twice_the_number_at_hand() -> None:
     with ShapeEnv({"s0": (37, 2)}) as symbols:
-        assert upper_bound(ceildiv(read("{s0}"), 32)) == 4
+        assert upper_bound(ceildiv(parse_size("{s0}"), 32)) == 4
         assert "-((s0+31)/32)+4 >= 0" in {str(g) for g in symbols.guards.values()}
-        assert upper_bound(read("{s0}") % 5) == 4
+        assert upper_bound(parse_size("{s0}") % 5) == 4
 
 
 def test_taking_a_number_is_a_guard_of_equality() -> None:
     with ShapeEnv({"s0": (5, 2)}) as symbols:
-        assert list(range(9))[read("{s0}")] == 5
-    assert [str(g) for g in symbols.pinned] == ["-s0+5 == 0"]
-    assert symbols.pinned[0].place.endswith(f"test_arithmetic.py:{_line('range(9)')}")
+        assert list(range(9))[parse_size("{s0}")] == 5
+    assert [str(g) for g in symbols.equalities] == ["-s0+5 == 0"]
+    assert symbols.equalities[0].place.endswith(f"test_arithmetic.py:{_line('range(9)')}")
 
 
 def _line(words: str) -> int:
@@ -199,10 +199,10 @@ def test_floating_numbers_have_the_same_bits(hand: int, other: int) -> None:
         return 0.1 * (n / (n * 3 - 1)) + 2 * (1 / n) - 0.25
 
     with ShapeEnv({"s0": (hand, 2)}):
-        made = share(read("{s0}"))
+        made = share(parse_size("{s0}"))
         assert isinstance(made, SymFloat)
-        assert made.value == share(hand) == read_real(repr(made)).value
-    assert evaluator([made.text], ("s0",), real=True)(other)[0] == share(other)
+        assert made.value == share(hand) == parse_symfloat(repr(made)).value
+    assert compile_expressions([made.text], ("s0",), real=True)(other)[0] == share(other)
 
 
 @pytest.mark.parametrize(
@@ -211,15 +211,17 @@ def test_floating_numbers_have_the_same_bits(hand: int, other: int) -> None:
 )
 def test_texts_that_are_no_sizes(text: str) -> None:
     with ShapeEnv({"s0": (5, 2)}), pytest.raises(SymbolicExpressionError):
-        read(text)
+        parse_size(text)
 
 
 def test_sizes_need_symbols() -> None:
     with pytest.raises(SymbolicExpressionError, match="no sizes are declared"):
-        read("{s0}")
-    assert read("17") == 17
-    assert declared("trace\n  %0 = param f32[2]\n") is None
-    found = declared("trace\n  size s0 = 37, 2\n  size s1 = -4, -9\n  %0 = param f32[{s0}]\n")
+        parse_size("{s0}")
+    assert parse_size("17") == 17
+    assert parse_declarations("trace\n  %0 = param f32[2]\n") is None
+    found = parse_declarations(
+        "trace\n  size s0 = 37, 2\n  size s1 = -4, -9\n  %0 = param f32[{s0}]\n"
+    )
     assert found is not None
     assert found.values == {"s0": 37, "s1": -4}
     assert {str(g) for g in found.guards.values()} == {
@@ -231,10 +233,10 @@ def test_sizes_need_symbols() -> None:
 
 def test_guards_do_not_need_assertions() -> None:
     program = """
-from ftm_backend.symbolic import ShapeEnv, read, upper_bound
+from ftm_backend.symbolic import ShapeEnv, parse_size, upper_bound
 with ShapeEnv({"s0": (5, 2)}) as symbols:
-    upper_bound(read("{s0}"))
-    read("{s0}").bit_length()
+    upper_bound(parse_size("{s0}"))
+    parse_size("{s0}").bit_length()
 print(*map(str, symbols.guards.values()), sep=chr(10))
 """
     printed = subprocess.run(
@@ -249,18 +251,18 @@ print(*map(str, symbols.guards.values()), sep=chr(10))
 
 def test_threads_have_symbols_of_their_own():
     def others() -> None:
-        seen.append(symbolic.current())
+        seen.append(symbolic.current_env())
         with symbolic.ShapeEnv({"s7": (5, 2)}):
             entered.set()
             left.wait(10.0)
-            seen.append(int(symbolic.read("{s7}")))
+            seen.append(int(symbolic.parse_size("{s7}")))
 
     seen: list[object] = []
     entered, left = threading.Event(), threading.Event()
     with symbolic.ShapeEnv({"s0": (3, 2)}):
         thread = threading.Thread(target=others)
         thread.start()
-        assert entered.wait(10.0) and int(symbolic.read("{s0}")) == 3
+        assert entered.wait(10.0) and int(symbolic.parse_size("{s0}")) == 3
         left.set()
         thread.join()
     assert seen == [None, 5]

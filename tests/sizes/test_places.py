@@ -14,7 +14,7 @@ from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.analysis.arena_reuse import ArenaReuse
 from ftm_backend.midend.transforms.memory.assign_buffers import DeviceBuffer
 from ftm_backend.midend.transforms.memory.best_fit_arena import Arena, region
-from ftm_backend.symbolic import ShapeEnv, SymInt, evaluator, read
+from ftm_backend.symbolic import ShapeEnv, SymInt, compile_expressions, parse_size
 from ftm_backend.target import presets
 
 _HAND = (20, 40)
@@ -30,11 +30,13 @@ def _numbers(values: list[Any], symbols: ShapeEnv, at: tuple[int, int]) -> list[
     """The numbers of sizes for other values of the symbols; None where the guards do not hold."""
     holds = {"==": lambda n: n == 0, "!=": lambda n: n != 0, ">=": lambda n: n >= 0}
     guards = list(symbols.guards.values())
-    found = evaluator([guard.size for guard in guards], ("s0", "s1"))(*at)
+    found = compile_expressions([guard.size for guard in guards], ("s0", "s1"))(*at)
     if not all(holds[guard.relation](n) for guard, n in zip(guards, found, strict=True)):
         return None
     return list(
-        evaluator([v.text if isinstance(v, SymInt) else str(v) for v in values], ("s0", "s1"))(*at)
+        compile_expressions(
+            [v.text if isinstance(v, SymInt) else str(v) for v in values], ("s0", "s1")
+        )(*at)
     )
 
 
@@ -46,7 +48,7 @@ def _numbers(values: list[Any], symbols: ShapeEnv, at: tuple[int, int]) -> list[
 def test_tiles_that_live_together_are_apart(given: list[tuple[Any, int, int]]) -> None:
     with _symbols() as symbols, pytest.MonkeyPatch.context() as patch:
         tiles = [
-            TileDecl(f"T{k}", "am", "f32", 1, read(str(count)), 1, 4)
+            TileDecl(f"T{k}", "am", "f32", 1, parse_size(str(count)), 1, 4)
             for k, (count, _, _) in enumerate(given)
         ]
         lives = {
@@ -88,7 +90,7 @@ def test_regions_in_use_are_apart_and_know_who_was_there(given: list[tuple[Any, 
             for buffer, until in taken:
                 if until == now:
                     arena.give(buffer.offset, buffer.count)
-            buffer = DeviceBuffer(dtype="f32", shape=(read(str(count)),))
+            buffer = DeviceBuffer(dtype="f32", shape=(parse_size(str(count)),))
             buffer.offset = arena.take(buffer.count)
             buffer.before += owners.take(
                 buffer.offset, buffer.offset + region(buffer.count), buffer

@@ -9,7 +9,7 @@ import pytest
 from ftm_backend import assembler
 from ftm_backend.assembler.image_template import ImageTemplate, TemplateError, assemble
 from ftm_backend.driver import compile
-from ftm_backend.symbolic import ShapeEnv, evaluator
+from ftm_backend.symbolic import ShapeEnv, compile_expressions
 
 _TEXT = """\
 @program t, host
@@ -41,7 +41,9 @@ def _plain(values: tuple[int, int]) -> str:
 
     def number(match: re.Match[str]) -> str:
         real = match[1].startswith("=")
-        found = evaluator([match[1].removeprefix("=")], ("s0", "s1"), real=real)(*values)[0]
+        found = compile_expressions([match[1].removeprefix("=")], ("s0", "s1"), real=real)(*values)[
+            0
+        ]
         return repr(found) if real else str(found)
 
     return re.sub(r"\+?\{([^}]*)\}", lambda m: ("+" if m[0][0] == "+" else "") + number(m), _TEXT)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_plan
 from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TilingProblem, pitch
-from ftm_backend.symbolic import ShapeEnv, at_hand, evaluator, read, upper_bound
+from ftm_backend.symbolic import ShapeEnv, compile_expressions, parse_size, size_hint, upper_bound
 from ftm_backend.target import presets
 from ftm_backend.target.element_types import SLOT_ALIGNMENT
 
@@ -22,7 +22,7 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(
     rows: int, order: list[str], others: tuple[int, int, int]
 ) -> None:
     with ShapeEnv({"s0": (rows, 2)}) as symbols:
-        size = read("{s0}")
+        size = parse_size("{s0}")
         group = {order[0]: (size, others[0]), order[1]: (others[1],), order[2]: (others[2], 2)}
         problem = TilingProblem(
             (1,),
@@ -50,9 +50,9 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(
             (b, plan.trans_b, held[id(plan.n)]),
         ):
             rows_, columns = (second, first) if turned else (first, second)
-            slot = at_hand(rows_.elements) * at_hand(pitch(columns.elements, "f32")) * 4
+            slot = size_hint(rows_.elements) * size_hint(pitch(columns.elements, "f32")) * 4
             sides.append(ceil(slot / SLOT_ALIGNMENT) * SLOT_ALIGNMENT * count)
-        c = at_hand(plan.m.elements) * at_hand(plan.n.elements) * 4
+        c = size_hint(plan.m.elements) * size_hint(plan.n.elements) * 4
         assert sides[0] <= HOST.sm_bytes
         assert sides[1] + c <= HOST.am_bytes
 
@@ -63,11 +63,13 @@ def test_cores_share_products_of_every_size(chosen: int, rows: int) -> None:
     with ShapeEnv({"s0": (16 * chosen, 2)}) as symbols:
         operand = OperandTraffic("f32", (64, 64))
         plan = dynamic_plan(
-            TilingProblem((1,), (read("{s0}"),), (64,), (64,), operand, operand, operand, "f32"),
+            TilingProblem(
+                (1,), (parse_size("{s0}"),), (64,), (64,), operand, operand, operand, "f32"
+            ),
             HOST,
         )
         shared = plan.m if plan.m_outer == (plan.split == "outer") else plan.n
-        sizes = evaluator(
+        sizes = compile_expressions(
             [str(n).strip("{}") for n in (shared.size, shared.blocks)], tuple(symbols.values)
         )
     if shared is plan.m and plan.split in ("outer", "inner"):

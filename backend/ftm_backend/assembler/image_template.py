@@ -19,7 +19,12 @@ import numpy as np
 from ftm_backend import assembler, symbolic
 from ftm_backend.assembler import image_layout
 from ftm_backend.assembler.immediate_bits import to_bits
-from ftm_backend.symbolic import PLACEHOLDER, SymbolicExpressionError, evaluator, rounded
+from ftm_backend.symbolic import (
+    PLACEHOLDER,
+    SymbolicExpressionError,
+    compile_expressions,
+    round_to_dtype,
+)
 from ftm_backend.target.element_types import BY_TOKEN
 
 __all__ = ["ImageTemplate", "TemplateError", "assemble"]
@@ -99,7 +104,9 @@ class ImageTemplate:
     def _guards_by_relation(self) -> list[Callable[..., tuple[int, ...]]]:
         """Evaluators of the guards of each relation, in the order of `_HOLDS`."""
         return [
-            evaluator([size for size, asked, _ in self.guards if asked == relation], self.symbols)
+            compile_expressions(
+                [size for size, asked, _ in self.guards if asked == relation], self.symbols
+            )
             for relation in _HOLDS
         ]
 
@@ -130,14 +137,14 @@ class ImageTemplate:
 
     @functools.cached_property
     def _guard_values(self) -> Callable[..., tuple[int, ...]]:
-        return evaluator([text for text, _, _ in self.guards], self.symbols)
+        return compile_expressions([text for text, _, _ in self.guards], self.symbols)
 
     def _bits(self, values: Sequence[int]) -> list[int]:
         """Return the bits to write for each text."""
         integers, ratios = self._numbers
         found = list(integers(*values))
         for place, token, number in zip(self._floating, self._tokens, ratios(*values), strict=True):
-            found[place] = to_bits(rounded(float(number), token), BY_TOKEN[token])
+            found[place] = to_bits(round_to_dtype(float(number), token), BY_TOKEN[token])
         return found
 
     @functools.cached_property
@@ -152,8 +159,10 @@ class ImageTemplate:
     def _numbers(self) -> tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple[Any, ...]]]:
         texts = [text.rpartition(":")[2] for text in self.texts]
         return (
-            evaluator(["0" if ":" in text else text for text in self.texts], self.symbols),
-            evaluator([texts[k] for k in self._floating], self.symbols, real=True),
+            compile_expressions(
+                ["0" if ":" in text else text for text in self.texts], self.symbols
+            ),
+            compile_expressions([texts[k] for k in self._floating], self.symbols, real=True),
         )
 
     @functools.cached_property
@@ -218,7 +227,7 @@ def assemble(text: str) -> tuple[bytes, ImageTemplate | None]:
         AsmError: The text is no program.
         TemplateError: A symbolic size ended up where it cannot be located.
     """
-    symbols = symbolic.current()
+    symbols = symbolic.current_env()
     if symbols is None:
         return assembler.assemble(text), None
     with symbols.placing() as placed:

@@ -15,7 +15,7 @@ from ftm_backend.assembler.object_files import OBJECTS, Bases, ObjectFile, make_
 from ftm_backend.assembler.symbol_table import SymbolTable
 from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.asm.parser import parse
-from ftm_backend.symbolic import ceildiv, greater, narrow
+from ftm_backend.symbolic import ceildiv, image_field, sym_max
 from ftm_backend.target import instruction_table
 from ftm_backend.target.element_types import MEMORY_ALIGNMENT, SPACES
 from ftm_backend.target.instruction_table import OPCODES
@@ -102,7 +102,7 @@ class _Assembler:
             for b in self.symbols.buffers.values()
             if b.buffer.kind == "arena"
         )
-        arena = functools.reduce(greater, ends, 0)
+        arena = functools.reduce(sym_max, ends, 0)
         buffers, shapes, data = self._buffers()
         sections: dict[str, bytes | bytearray] = {
             "buffers": buffers,
@@ -230,8 +230,8 @@ class _Assembler:
                 SPACES[t.space],
                 symbol.type.number,
                 t.depth,
-                narrow(t.rows),
-                narrow(t.columns),
+                image_field(t.rows),
+                image_field(t.columns),
                 0,
                 t.offset,
                 symbol.slot_bytes,

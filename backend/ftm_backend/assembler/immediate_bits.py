@@ -6,7 +6,7 @@ import math
 import struct
 from typing import cast
 
-from ftm_backend.symbolic import FloatBits, SymFloat, SymInt, is_integer, real
+from ftm_backend.symbolic import FloatBits, SymFloat, SymInt, as_symfloat, is_integer
 from ftm_backend.target.element_types import ElementType
 
 _FLOAT_LIMIT = {"f32": 3.4028235677973366e38, "f16": 65520.0}
@@ -20,7 +20,7 @@ def to_bits(value: int | float, element: ElementType) -> int:
         ValueError: A float where an integer is needed, or an integer out of range.
     """
     if element.kind == "float" and isinstance(value, (SymInt, SymFloat)):
-        return cast(int, FloatBits(real(value).text, element.token))
+        return cast(int, FloatBits(as_symfloat(value).text, element.token))
     if element.kind == "float":
         return _float_bits(float(value), element)
     if not is_integer(value):

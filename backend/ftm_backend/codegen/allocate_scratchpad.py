@@ -28,7 +28,13 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileKernel,
     TileLoop,
 )
-from ftm_backend.symbolic import SymInt, at_hand, greater, never_less, never_negative
+from ftm_backend.symbolic import (
+    SymInt,
+    size_hint,
+    statically_known_ge,
+    statically_known_nonnegative,
+    sym_max,
+)
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["LiveInterval", "fits", "live_intervals", "place", "plan"]
@@ -99,7 +105,7 @@ def fits(kernel: TileKernel, machine: MachineParameters) -> bool:
 def _within(space: str, end: int, machine: MachineParameters) -> bool:
     """Whether a scratchpad holds ``end`` bytes, also if symbolic sizes grow. Adds no guard."""
     growth = _ROOM if isinstance(end, SymInt) else 1
-    return at_hand(end) * growth <= machine.scratchpad_bytes(space)
+    return size_hint(end) * growth <= machine.scratchpad_bytes(space)
 
 
 def live_intervals(kernel: TileKernel, separate: bool = False) -> dict[TileDecl, LiveInterval]:
@@ -131,14 +137,16 @@ def place(kernel: TileKernel, separate: bool = False, apart: bool = False) -> li
     for space in SPACES:
         placed: list[TileDecl] = []
         for tile in sorted(
-            (t for t in kernel.tiles if t.space == space), key=lambda t: (-at_hand(t.bytes), t.name)
+            (t for t in kernel.tiles if t.space == space),
+            key=lambda t: (-size_hint(t.bytes), t.name),
         ):
             if tile not in intervals:
                 tile.offset = 0
                 continue
             mine = intervals[tile]
             others = sorted(
-                (t for t in placed if intervals[t].overlaps(mine)), key=lambda t: at_hand(t.offset)
+                (t for t in placed if intervals[t].overlaps(mine)),
+                key=lambda t: size_hint(t.offset),
             )
             tile.offset = _lowest(tile.bytes, others, apart)
             placed.append(tile)
@@ -156,11 +164,11 @@ def _lowest(needed: int, others: list[TileDecl], apart: bool) -> int:
     while True:
         above = []
         for other in behind:
-            if never_negative(other.offset - offset - needed):
+            if statically_known_nonnegative(other.offset - offset - needed):
                 above.append(other)
             else:
                 offset = (
-                    _behind(offset, other) if apart else greater(offset, other.offset + other.bytes)
+                    _behind(offset, other) if apart else sym_max(offset, other.offset + other.bytes)
                 )
         if len(above) == len(behind):
             return offset
@@ -170,11 +178,11 @@ def _lowest(needed: int, others: list[TileDecl], apart: bool) -> int:
 def _behind(offset: int, other: TileDecl) -> int:
     """Return an offset that is at least ``offset`` and ``other``'s end for all sizes. No guard."""
     end = other.offset + other.bytes
-    if never_less(offset, end):
+    if statically_known_ge(offset, end):
         return offset
-    if never_less(end, offset):
+    if statically_known_ge(end, offset):
         return end
-    return offset + (other.bytes if never_less(offset, other.offset) else end)
+    return offset + (other.bytes if statically_known_ge(offset, other.offset) else end)
 
 
 def _explain(

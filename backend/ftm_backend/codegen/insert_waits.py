@@ -26,7 +26,7 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileLoop,
     instructions,
 )
-from ftm_backend.symbolic import never_negative
+from ftm_backend.symbolic import statically_known_nonnegative
 
 __all__ = ["insert_waits"]
 
@@ -100,7 +100,7 @@ class _WaitInserter:
                     break
             skipped = (
                 frozenset()
-                if never_negative(self.indices.sub(loop.upper, loop.lower).low - 1)
+                if statically_known_nonnegative(self.indices.sub(loop.upper, loop.lower).low - 1)
                 else before
             )
             after_loop = frozenset(
@@ -276,6 +276,6 @@ class _WaitInserter:
 
 def _share(a: TileDecl, b: TileDecl) -> bool:
     return a.space == b.space and not (
-        never_negative(a.offset - b.offset - b.bytes)
-        or never_negative(b.offset - a.offset - a.bytes)
+        statically_known_nonnegative(a.offset - b.offset - b.bytes)
+        or statically_known_nonnegative(b.offset - a.offset - a.bytes)
     )

@@ -31,7 +31,7 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileKernel,
     TileLoop,
 )
-from ftm_backend.symbolic import always_equal, as_integer, never_negative
+from ftm_backend.symbolic import as_integer, statically_known_equal, statically_known_nonnegative
 
 __all__ = ["write"]
 
@@ -143,9 +143,9 @@ class _Writer:
     def value(self, expr: Expr) -> VirtualRegister:
         """Return the expression in a register; its outer-level part is a value of its own."""
         if (
-            always_equal(expr.const, 0)
+            statically_known_equal(expr.const, 0)
             and len(expr.terms) == 1
-            and always_equal(expr.terms[0][1], 1)
+            and statically_known_equal(expr.terms[0][1], 1)
         ):
             return self.atom(expr.terms[0][0])
         found = self.find(expr)
@@ -174,7 +174,7 @@ class _Writer:
         terms = sorted(terms, key=lambda term: term[1] < 0)  # a positive one first: no negation
         for position, (atom, c) in enumerate(terms):
             term = self.atom(atom)
-            final = position == len(terms) - 1 and always_equal(const, 0)
+            final = position == len(terms) - 1 and statically_known_equal(const, 0)
             if c == -1 and total is not None:
                 total = self._emit(expr, final, ["SSUB ", total, ", ", term, ", "])
                 continue
@@ -186,7 +186,7 @@ class _Writer:
                     0,
                 )
                 continue
-            if not always_equal(c, 1):
+            if not statically_known_equal(c, 1):
                 term = self._emit(expr, final and total is None, ["SMUL ", term, f", {c}, "])
             total = (
                 term
@@ -194,7 +194,7 @@ class _Writer:
                 else self._emit(expr, final, ["SADD ", total, ", ", term, ", "])
             )
         assert total is not None, "an expression without terms is a constant"
-        if not always_equal(const, 0):
+        if not statically_known_equal(const, 0):
             total = self._emit(expr, True, ["SADD ", total, f", {const}, "])
         return total
 
@@ -213,7 +213,7 @@ class _Writer:
         if not expr.terms:
             return [str(expr.const)]
         base = self.value(self.indices.linear(0, dict(expr.terms)))
-        return [base] if always_equal(expr.const, 0) else [base, f"{expr.const:+d}"]
+        return [base] if statically_known_equal(expr.const, 0) else [base, f"{expr.const:+d}"]
 
     # Statements
     # --------------------------------------------------------------------------------------------
@@ -302,15 +302,17 @@ class _Writer:
         counter = VirtualRegister()
         self.lines.append(RegisterLine(["SMOV ", self.scalar(loop.lower), ", ", counter]))
         end = ""
-        if not never_negative(distance.low - 1):
+        if not statically_known_nonnegative(distance.low - 1):
             end = self.label()
             runs = self.temporary(["SLT ", counter, ", ", upper, ", "])
             self.lines.append(RegisterLine([f"SBR {end}"], predicate=(runs, True)))
-        low = as_integer(distance.low) if never_negative(distance.low - 1) else 1
+        low = as_integer(distance.low) if statically_known_nonnegative(distance.low - 1) else 1
         high = UNBOUNDED
-        if never_negative(low - distance.high):
+        if statically_known_nonnegative(low - distance.high):
             high = low
-        elif never_negative(distance.high - low) and never_negative(UNBOUNDED - distance.high):
+        elif statically_known_nonnegative(distance.high - low) and statically_known_nonnegative(
+            UNBOUNDED - distance.high
+        ):
             high = as_integer(distance.high)
         self.lines.append(RegisterLine([f"{name}: {low}, {high}"], opens=True, indent="  "))
         self.scopes.append(_Scope({loop.variable: counter}))

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ftm_backend.ir.trace.trace import TensorType
-from ftm_backend.symbolic import SymInt, at_hand
+from ftm_backend.symbolic import SymInt, size_hint
 
 __all__ = ["GroupOffset", "GroupOffsets", "groups_of_params"]
 
@@ -43,18 +43,18 @@ class GroupOffsets:
             return
         begin = 0
         for extent in extents:
-            self._groups.setdefault((at_hand(begin), at_hand(extent)), (begin, extent))
+            self._groups.setdefault((size_hint(begin), size_hint(extent)), (begin, extent))
             begin = begin + extent
 
     def find(self, sizes: Sequence[int], strides: Sequence[int], offset: int) -> GroupOffset | None:
         """Return the group that a window with these numbers shows, or None."""
         if not self._groups or not sizes or type(offset) is not int:
             return None
-        dimension = max(range(len(sizes)), key=lambda d: at_hand(strides[d]))
+        dimension = max(range(len(sizes)), key=lambda d: size_hint(strides[d]))
         stride = strides[dimension]
         if type(stride) is not int or not stride or offset % stride:
             return None
-        group = self._groups.get((offset // stride, at_hand(sizes[dimension])))
+        group = self._groups.get((offset // stride, size_hint(sizes[dimension])))
         return None if group is None else GroupOffset(dimension, group[1], group[0] * stride)
 
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from ftm_backend.symbolic import SymInt, at_hand, divides
+from ftm_backend.symbolic import SymInt, divides, size_hint
 
 __all__ = ["view_arguments"]
 
@@ -59,19 +59,19 @@ class _Memory:
     def is_whole(self, sizes: Sequence[int], strides: Sequence[int]) -> bool:
         """Whether a view shows every element, as reshapes, permutations and expansions do."""
         shown = math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride)
-        return at_hand(shown) == at_hand(self.count)
+        return size_hint(shown) == size_hint(self.count)
 
     def stride(self, stride: int, guess: Callable[[int], int]) -> int:
         """Express a stride by that of a dimension, or of a part of a dimension."""
         if isinstance(stride, SymInt) or stride <= 1:
             return stride
         for whole in (*reversed(self.dim_strides), self.count):
-            if at_hand(whole) == stride:
+            if size_hint(whole) == stride:
                 return whole
         for step, extent in zip(reversed(self.dim_strides), reversed(self.shape), strict=True):
-            multiple, remainder = divmod(stride, at_hand(step))
-            if not remainder and multiple <= at_hand(extent):
-                part = next((part for part in _factors(extent) if at_hand(part) == multiple), 0)
+            multiple, remainder = divmod(stride, size_hint(step))
+            if not remainder and multiple <= size_hint(extent):
+                part = next((part for part in _factors(extent) if size_hint(part) == multiple), 0)
                 return step * (part or (multiple if divides(multiple, extent) else guess(multiple)))
         return guess(stride)
 
@@ -79,10 +79,10 @@ class _Memory:
         """Express a view's extent along a dimension of this stride."""
         if isinstance(size, SymInt) or size <= 1:
             return size
-        if not at_hand(stride):
+        if not size_hint(stride):
             return guess(size)
         for number, candidate in enumerate(self._along(stride)):
-            if at_hand(candidate) == size:
+            if size_hint(candidate) == size:
                 return candidate
             if not number and not isinstance(candidate, SymInt) and candidate % size == 0:
                 return size  # a constant divisor, such as the heads of attention
@@ -96,14 +96,14 @@ class _Memory:
         """
         for d in reversed(range(len(self.shape))):
             if (
-                at_hand(self.dim_strides[d])
-                <= at_hand(stride)
-                < at_hand(self.dim_strides[d]) * at_hand(self.shape[d])
+                size_hint(self.dim_strides[d])
+                <= size_hint(stride)
+                < size_hint(self.dim_strides[d]) * size_hint(self.shape[d])
             ):
                 multiple = (
                     stride // self.dim_strides[d] if divides(self.dim_strides[d], stride) else 0
                 )
-                if not at_hand(multiple) or not divides(multiple, self.shape[d]):
+                if not size_hint(multiple) or not divides(multiple, self.shape[d]):
                     return
                 remaining = self.shape[d] // multiple
                 yield remaining
@@ -121,14 +121,16 @@ class _Memory:
             return offset
         symbolic_offset, remaining = 0, offset
         for extent, step in zip(self.shape, self.dim_strides, strict=True):
-            index, remaining = divmod(remaining, at_hand(step)) if at_hand(step) else (0, remaining)
+            index, remaining = (
+                divmod(remaining, size_hint(step)) if size_hint(step) else (0, remaining)
+            )
             if not index:
                 continue
             view_extent = next(
                 (
                     size
                     for size, stride in zip(sizes, strides, strict=True)
-                    if at_hand(stride) == at_hand(step)
+                    if size_hint(stride) == size_hint(step)
                 ),
                 1,
             )
@@ -137,12 +139,12 @@ class _Memory:
             parts = (
                 stride // step
                 for stride in strides
-                if at_hand(stride) > at_hand(step) and divides(step, stride)
+                if size_hint(stride) > size_hint(step) and divides(step, stride)
             )
             ends = (
                 end
                 for end in (extent, *parts)
-                if isinstance(end, SymInt) and index + at_hand(view_extent) == end.value
+                if isinstance(end, SymInt) and index + size_hint(view_extent) == end.value
             )
             end = next(ends, None)
             symbolic_offset += (guess(index) if end is None else end - view_extent) * step

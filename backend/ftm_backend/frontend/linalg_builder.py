@@ -14,7 +14,7 @@ from ftm_backend.ir.linalg.affine import Affine, dot, row_major
 from ftm_backend.ir.linalg.scalar_nodes import gather_index, recognize_reduction
 from ftm_backend.ir.linalg.strided_layout import Strided, compose
 from ftm_backend.ir.trace.trace import TensorType
-from ftm_backend.symbolic import SymFloat, SymInt, always_equal, seen_equal
+from ftm_backend.symbolic import SymFloat, SymInt, guarded_equal, statically_known_equal
 
 __all__ = [
     "Body",
@@ -132,7 +132,7 @@ class LinalgBuilder:
     def reshape(self, x: StridedValue, shape: Sequence[int]) -> StridedValue:
         """Reshape in row-major order to `shape` (no -1)."""
         shape = tuple(shape)
-        if len(shape) == len(x.shape) and all(map(seen_equal, shape, x.shape)):
+        if len(shape) == len(x.shape) and all(map(guarded_equal, shape, x.shape)):
             return x
         access = x.access.reshape(shape)
         return x.at(access) if access is not None else self.reshape(self.copy(x), shape)
@@ -414,7 +414,9 @@ class LinalgBuilder:
 
 def _is_one(size: int, loop: int | None) -> bool:
     """Whether a dimension broadcasts: its extent is 1, and not symbolically equal to its loop's."""
-    is_loop_extent = loop is not None and isinstance(size, SymInt) and always_equal(size, loop)
+    is_loop_extent = (
+        loop is not None and isinstance(size, SymInt) and statically_known_equal(size, loop)
+    )
     return not is_loop_extent and size == 1
 
 

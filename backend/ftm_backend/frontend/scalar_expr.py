@@ -14,7 +14,7 @@ from ftm_backend.dtypes import DTYPES, info, promote
 from ftm_backend.frontend import float8
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.linalg.scalar_nodes import operation
-from ftm_backend.symbolic import SymFloat, SymInt, rounded
+from ftm_backend.symbolic import SymFloat, SymInt, round_to_dtype
 
 __all__ = ["Number", "ScalarEmitter", "ScalarExpr", "where"]
 
@@ -82,7 +82,9 @@ class ScalarEmitter:
             number: float | SymInt | SymFloat
             if facts.kind == "float":
                 number = (
-                    value if isinstance(value, (SymInt, SymFloat)) else rounded(float(value), token)
+                    value
+                    if isinstance(value, (SymInt, SymFloat))
+                    else round_to_dtype(float(value), token)
                 )
             else:
                 number = _wrapped(value, facts.kind, facts.bits)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.ir.linalg import function
 from ftm_backend.ir.linalg.affine import volume
-from ftm_backend.symbolic import always_equal, never_negative
+from ftm_backend.symbolic import statically_known_equal, statically_known_nonnegative
 
 __all__ = ["LoopIteration", "repeat"]
 
@@ -56,13 +56,15 @@ class LoopIteration:
         row = volume(x.shape[1:])
         window = function.Window(x.base, x.access.offset + first * row, step * row)
         for other in self._windows:
-            same = always_equal(window.step, other.step)
+            same = statically_known_equal(window.step, other.step)
             distance = window.start - other.start
-            disjoint = never_negative(distance - row) or never_negative(-distance - row)
+            disjoint = statically_known_nonnegative(distance - row) or statically_known_nonnegative(
+                -distance - row
+            )
             if (
                 x in self._results
                 and other.value is window.value
-                and not (same and (disjoint or always_equal(distance, 0)))
+                and not (same and (disjoint or statically_known_equal(distance, 0)))
             ):
                 raise ValueError(
                     f"rows {first} + {step} * k of a result may overlap"

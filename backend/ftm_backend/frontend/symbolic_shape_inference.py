@@ -22,16 +22,16 @@ from ftm_backend.frontend.infer_view_strides import view_arguments
 from ftm_backend.frontend.trace_to_linalg import LoweringError, TraceLowering
 from ftm_backend.ir.trace.trace import Node, Ref, TensorType, Trace, argument_refs
 from ftm_backend.symbolic import (
-    SPELLED,
+    SIZE_PATTERN,
     ShapeEnv,
     SymInt,
-    at_hand,
-    declared,
+    free_symbols,
     new_symbol,
-    read,
-    solved,
-    substituted,
-    symbols_of,
+    parse_declarations,
+    parse_size,
+    size_hint,
+    solve_equalities,
+    substitute,
 )
 
 __all__ = ["infer_sizes"]
@@ -73,14 +73,14 @@ def infer_sizes(text: str) -> str | None:
 
     own = frozenset(name for _, name in _DISTINCT_MARK.findall(text))
     text = _DISTINCT_MARK.sub(r"\1", text)
-    symbols = declared(text)
+    symbols = parse_declarations(text)
     if symbols is None:
         return None
     with symbols:
         inference = _Inference(Trace.parse(text), symbols, own)
         found = str(inference.run())
         inference.decide()
-        equalities = solved(symbols)
+        equalities = solve_equalities(symbols)
         declarations = [
             line
             for line in text.splitlines()
@@ -89,7 +89,9 @@ def infer_sizes(text: str) -> str | None:
         if not declarations:
             return None
         head, _, body = found.partition("\n")
-        body = re.sub(SPELLED, lambda size: str(read(substituted(size[0], equalities))), body)
+        body = re.sub(
+            SIZE_PATTERN, lambda size: str(parse_size(substitute(size[0], equalities))), body
+        )
         return "\n".join([head, *declarations, body])
 
 
@@ -109,7 +111,7 @@ class _Inference(TraceLowering):
         for type_ in trace.params:
             self._learn(type_.shape)
         # symbols that first occur in windows
-        self._learn(read(f"{{{name}}}") for name in symbols.values)
+        self._learn(parse_size(f"{{{name}}}") for name in symbols.values)
 
     def run(self) -> Trace:  # type: ignore[override]
         """Return the trace with inferred sizes."""
@@ -121,14 +123,14 @@ class _Inference(TraceLowering):
 
         Each becomes the first symbolic size with its hint, else a constant.
         """
-        decided = solved(self._symbols)
+        decided = solve_equalities(self._symbols)
         for name, symbol in self._guesses.items():
             if name in decided:
                 continue
             preferred = [size for size in (self._preferred.get(name),) if isinstance(size, SymInt)]
             sizes = (*preferred, *self._candidates.get(symbol.value, {}).values())
             matches = (
-                size for size in sizes if self._is_free(substituted(size.text, decided), name)
+                size for size in sizes if self._is_free(substitute(size.text, decided), name)
             )
             size: Any = next(matches, symbol if name in self._declared else symbol.value)
             if symbol != size:  # never: the comparison writes the guard
@@ -136,7 +138,7 @@ class _Inference(TraceLowering):
 
     def _is_free(self, text: str, name: str) -> bool:
         """Whether a size depends only on declared symbols, and not on `name`."""
-        names = symbols_of(text)
+        names = free_symbols(text)
         return bool(names) and names <= self._declared - {name}
 
     def _inferred(self, node: Node) -> Node:
@@ -173,8 +175,8 @@ class _Inference(TraceLowering):
                 results.append(None)
                 continue
             found = value.type
-            if found.dtype != expected.dtype or tuple(map(at_hand, found.shape)) != tuple(
-                map(at_hand, expected.shape)
+            if found.dtype != expected.dtype or tuple(map(size_hint, found.shape)) != tuple(
+                map(size_hint, expected.shape)
             ):
                 raise LoweringError(
                     f"{node.op}: the result is {expected} in the trace,"
@@ -280,7 +282,7 @@ class _Inference(TraceLowering):
             symbolic = [size for size in same_position if isinstance(size, SymInt)]
             # an extent of 1 at another position is usually unrelated
             sizes = (*symbolic, *same_position, *any_position) if extent > 1 else symbolic
-            matches = (size for size in sizes if at_hand(size) == extent)
+            matches = (size for size in sizes if size_hint(size) == extent)
             shape.append(next(matches, extent))
         return TensorType(type_.dtype, tuple(reversed(shape)))
 
@@ -293,16 +295,16 @@ def _broadcast(node: Node, operands: Sequence[TensorType]) -> list[tuple[int, in
     result = node.results[0]
     if result is None or len(operands) < 2 or node.op in ("ftm.view", "ftm.update"):
         return []
-    extents = tuple(map(at_hand, reversed(result.shape)))
+    extents = tuple(map(size_hint, reversed(result.shape)))
     shapes = [tuple(reversed(operand.shape)) for operand in operands]
     if any(
         len(shape) > len(extents)
-        or any(at_hand(a) not in (1, b) for a, b in zip(shape, extents, strict=False))
+        or any(size_hint(a) not in (1, b) for a, b in zip(shape, extents, strict=False))
         for shape in shapes
     ):
         return []
     columns = (
-        [shape[d] for shape in shapes if len(shape) > d and at_hand(shape[d]) == extents[d]]
+        [shape[d] for shape in shapes if len(shape) > d and size_hint(shape[d]) == extents[d]]
         for d in range(len(extents))
     )
     return [(column[0], other) for column in columns for other in column[1:]]
@@ -337,5 +339,5 @@ def _guard_equal_extents(node: Node, operands: Sequence[TensorType]) -> None:
         pairs = _broadcast(node, operands)
     for one, other in pairs:
         # never: the comparison writes the guard
-        if at_hand(one) == at_hand(other) and one != other:
+        if size_hint(one) == size_hint(other) and one != other:
             raise LoweringError(f"{node.op}: {one} is not {other}")

@@ -8,7 +8,7 @@ index of a list, an argument of a C function) records an equality as guard. Code
 about symbols is therefore correct with them: it specializes whatever it does not keep symbolic.
 
     with ShapeEnv({"s0": (37, 2)}) as symbols:    # hint 37, least value 2
-        rows = read("{s0}")
+        rows = parse_size("{s0}")
         rows * 64 // 16          # {4*s0}, hint 148
         rows > 1000              # False; records the guard -s0+1000 >= 0
         symbols.guards           # conditions for the program's validity
@@ -17,34 +17,51 @@ The compiler turns a symbolic program into a *template* with expressions in plac
 `assembler/image_template.py`.
 """
 
-from ftm_backend.symbolic.expression_compiler import SPELLED, SymbolicExpressionError, evaluator
-from ftm_backend.symbolic.parser import declared, new_symbol, read, solved, substituted, symbols_of
+from ftm_backend.symbolic.expression_compiler import (
+    SIZE_PATTERN,
+    SymbolicExpressionError,
+    compile_expressions,
+)
+from ftm_backend.symbolic.parser import (
+    free_symbols,
+    new_symbol,
+    parse_declarations,
+    parse_size,
+    solve_equalities,
+    substitute,
+)
 from ftm_backend.symbolic.partial_order import PartialOrder
-from ftm_backend.symbolic.shape_env import PLACEHOLDER, Guard, ShapeEnv, current
+from ftm_backend.symbolic.shape_env import PLACEHOLDER, Guard, ShapeEnv, current_env
 from ftm_backend.symbolic.specialize import (
-    always_equal,
     as_integer,
-    at_hand,
     ceildiv,
     divides,
-    enough_bits,
-    greater,
+    guarded_equal,
+    guarded_less,
+    image_field,
     is_integer,
-    is_walked,
     lower_bound,
-    narrow,
-    never_less,
-    never_negative,
-    seen_equal,
-    seen_less,
+    may_exceed_one,
+    size_hint,
+    statically_known_equal,
+    statically_known_ge,
+    statically_known_nonnegative,
+    sufficient_bits,
+    sym_max,
     upper_bound,
 )
-from ftm_backend.symbolic.symfloat import FloatBits, SymFloat, read_real, real, rounded
+from ftm_backend.symbolic.symfloat import (
+    FloatBits,
+    SymFloat,
+    as_symfloat,
+    parse_symfloat,
+    round_to_dtype,
+)
 from ftm_backend.symbolic.symint import SymInt
 
 __all__ = [
     "PLACEHOLDER",
-    "SPELLED",
+    "SIZE_PATTERN",
     "FloatBits",
     "Guard",
     "PartialOrder",
@@ -52,31 +69,31 @@ __all__ = [
     "SymFloat",
     "SymInt",
     "SymbolicExpressionError",
-    "always_equal",
     "as_integer",
-    "at_hand",
+    "as_symfloat",
     "ceildiv",
-    "current",
-    "declared",
+    "compile_expressions",
+    "current_env",
     "divides",
-    "enough_bits",
-    "evaluator",
-    "greater",
+    "free_symbols",
+    "guarded_equal",
+    "guarded_less",
+    "image_field",
     "is_integer",
-    "is_walked",
     "lower_bound",
-    "narrow",
-    "never_less",
-    "never_negative",
+    "may_exceed_one",
     "new_symbol",
-    "read",
-    "read_real",
-    "real",
-    "rounded",
-    "seen_equal",
-    "seen_less",
-    "solved",
-    "substituted",
-    "symbols_of",
+    "parse_declarations",
+    "parse_size",
+    "parse_symfloat",
+    "round_to_dtype",
+    "size_hint",
+    "solve_equalities",
+    "statically_known_equal",
+    "statically_known_ge",
+    "statically_known_nonnegative",
+    "substitute",
+    "sufficient_bits",
+    "sym_max",
     "upper_bound",
 ]

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
-__all__ = ["OPERATIONS", "SPELLED", "SymbolicExpressionError", "evaluator", "parse"]
+__all__ = ["OPERATIONS", "SIZE_PATTERN", "SymbolicExpressionError", "compile_expressions", "parse"]
 
-SPELLED = r"\{[^{}]+\}"
+SIZE_PATTERN = r"\{[^{}]+\}"
 """Regular expression of a size within another text."""
 
 
@@ -49,7 +49,7 @@ def parse(text: str, symbols: Collection[str]) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-def evaluator(
+def compile_expressions(
     texts: Sequence[str], symbols: tuple[str, ...], real: bool = False
 ) -> Callable[..., tuple[Any, ...]]:
     """Compile expressions into one function.

@@ -9,16 +9,23 @@ from typing import Any, cast
 
 from ftm_backend.symbolic.expression_compiler import OPERATIONS, SymbolicExpressionError, parse
 from ftm_backend.symbolic.polynomial import Polynomial, spell
-from ftm_backend.symbolic.shape_env import ShapeEnv, current
+from ftm_backend.symbolic.shape_env import ShapeEnv, current_env
 from ftm_backend.symbolic.symint import SymInt
 
-__all__ = ["declared", "new_symbol", "read", "solved", "substituted", "symbols_of"]
+__all__ = [
+    "free_symbols",
+    "new_symbol",
+    "parse_declarations",
+    "parse_size",
+    "solve_equalities",
+    "substitute",
+]
 
 _DECLARED = re.compile(r"^ *size (s\d+) = (-?\d{1,18}), (-?\d{1,19})$", re.MULTILINE)
 _NAME = re.compile(r"\bs\d+\b")
 
 
-def declared(text: str) -> ShapeEnv | None:
+def parse_declarations(text: str) -> ShapeEnv | None:
     """Return the environment that a trace's text declares, or None without declarations.
 
     Each symbol has a line such as ``size s0 = 37, 2``: name, hint, least value.
@@ -34,7 +41,7 @@ def new_symbol(symbols: ShapeEnv, value: int, least: int = 2) -> SymInt:
     return SymInt({(name,): 1}, value, symbols)
 
 
-def read(text: str) -> int:
+def parse_size(text: str) -> int:
     """Parse a size such as ``{4*s0+1}`` in the current environment, or a plain integer.
 
     Raises:
@@ -42,7 +49,7 @@ def read(text: str) -> int:
     """
     if not text.startswith("{"):
         return int(text)
-    symbols = current()
+    symbols = current_env()
     if symbols is None:
         raise SymbolicExpressionError(
             f"{text} is a size of a general program, but no sizes are declared"
@@ -66,7 +73,7 @@ def _evaluate(node: ast.expr, symbols: ShapeEnv) -> Any:
     return cast(ast.Constant, node).value
 
 
-def solved(symbols: ShapeEnv) -> dict[str, str]:
+def solve_equalities(symbols: ShapeEnv) -> dict[str, str]:
     """Solve the equality guards for symbols.
 
     Returns:
@@ -74,8 +81,8 @@ def solved(symbols: ShapeEnv) -> dict[str, str]:
         eliminated symbol occurs in another's polynomial.
     """
     found: dict[str, str] = {}
-    for guard in symbols.pinned:
-        difference = _evaluate(parse(substituted(guard.size, found), symbols.values), symbols)
+    for guard in symbols.equalities:
+        difference = _evaluate(parse(substitute(guard.size, found), symbols.values), symbols)
         if not isinstance(difference, SymInt):
             continue
         polynomial = difference.polynomial
@@ -93,18 +100,18 @@ def solved(symbols: ShapeEnv) -> dict[str, str]:
             else {(): symbols.values[name]}
         )
         found = {
-            other: substituted(text, {name: spell(solution)}) for other, text in found.items()
+            other: substitute(text, {name: spell(solution)}) for other, text in found.items()
         } | {name: spell(solution)}
     return found
 
 
-def symbols_of(text: str) -> set[str]:
+def free_symbols(text: str) -> set[str]:
     """Return the symbols that occur in a size's text."""
     return set(_NAME.findall(text))
 
 
-def substituted(text: str, polynomials: Mapping[str, str]) -> str:
-    """Replace symbols in a size's text by polynomials, e.g. those of `solved`."""
+def substitute(text: str, polynomials: Mapping[str, str]) -> str:
+    """Replace symbols in a size's text by polynomials, e.g. those of `solve_equalities`."""
     return _NAME.sub(
         lambda name: f"({polynomials[name[0]]})" if name[0] in polynomials else name[0], text
     )

@@ -7,7 +7,7 @@ predecessors.
 
 from __future__ import annotations
 
-from ftm_backend.symbolic.specialize import never_less
+from ftm_backend.symbolic.specialize import statically_known_ge
 
 __all__ = ["PartialOrder"]
 
@@ -23,7 +23,7 @@ class PartialOrder:
         self._unproved: set[tuple[int, int]] = set()
 
     def number(self, size: int) -> int:
-        """Return the number of a size, which `note` and `never_less` take."""
+        """Return the number of a size, which `note` and `statically_known_ge` take."""
         number = self._numbers.setdefault(str(size), len(self._sizes))
         if number == len(self._sizes):
             self._sizes.append(size)
@@ -34,13 +34,13 @@ class PartialOrder:
         """Record that `high` is never less than `low`."""
         self._lower[high] |= self._lower[low]
 
-    def never_less(self, high: int, low: int) -> bool:
+    def is_ge(self, high: int, low: int) -> bool:
         """Whether `high` is provably never less than `low`."""
         if self._lower[high] >> low & 1:
             return True
         if (high, low) in self._unproved:
             return False
-        if not never_less(self._sizes[high], self._sizes[low]):
+        if not statically_known_ge(self._sizes[high], self._sizes[low]):
             self._unproved.add((high, low))
             return False
         self.note(high, low)

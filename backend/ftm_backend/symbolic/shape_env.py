@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ftm_backend.symbolic.polynomial import Polynomial, without
 
-__all__ = ["PLACEHOLDER", "Guard", "ShapeEnv", "current"]
+__all__ = ["PLACEHOLDER", "Guard", "ShapeEnv", "current_env"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _Spelled(Protocol):
 class ShapeEnv:
     """The symbols of one program, and the guards under which the program is valid.
 
-    As a context manager, it is the thread's `current` environment.
+    As a context manager, it is the thread's `current_env` environment.
 
     Args:
         values: By symbol, its hint and its least value. A symbol with a least value of 1 or more is
@@ -110,7 +110,7 @@ class ShapeEnv:
             )
 
     @property
-    def pinned(self) -> list[Guard]:
+    def equalities(self) -> list[Guard]:
         """The guards that are equalities, i.e. what has been specialized."""
         return [guard for guard in self.guards.values() if guard.relation == "=="]
 
@@ -288,7 +288,7 @@ class _Current(threading.local):
 _CURRENT = _Current()
 
 
-def current() -> ShapeEnv | None:
+def current_env() -> ShapeEnv | None:
     """Return the environment of the program that this thread compiles, or None."""
     symbols = _CURRENT.symbols
     return symbols[-1] if symbols else None

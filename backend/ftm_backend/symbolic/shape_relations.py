@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from ftm_backend.symbolic import evaluator
+from ftm_backend.symbolic import compile_expressions
 
 __all__ = ["Places", "ShapeRelation", "relate"]
 
@@ -62,7 +62,9 @@ class ShapeRelation:
         Raises:
             SymbolicExpressionError: A text is no polynomial of the symbols.
         """
-        numbers = evaluator([text for _, text in texts], tuple(name for name, _, _ in symbols))
+        numbers = compile_expressions(
+            [text for _, text in texts], tuple(name for name, _, _ in symbols)
+        )
         return cls(tuple(fixed), tuple(texts), tuple(symbols), numbers)
 
     def values(self, numbers: Sequence[int]) -> tuple[int, ...] | None:

@@ -1,9 +1,9 @@
 """Queries on sizes: hints, comparisons without guards, and conversions that specialize.
 
-Three kinds of comparison, weakest first. `always_equal`, `never_negative`, `never_less` and
-`divides` record no guard and answer True only for what holds for all values of the symbols.
-`seen_equal` and `seen_less` guard only the answer True. The operators of `SymInt` guard either
-answer.
+There are three kinds of comparison. `statically_known_equal`, `statically_known_nonnegative`,
+`statically_known_ge` and `divides` record no guard, and return True only if the answer holds for
+all values of the symbols. `guarded_equal` and `guarded_less` guard only the answer True. The
+operators of `SymInt` guard either answer.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from ftm_backend.symbolic.expression_compiler import SymbolicExpressionError
 from ftm_backend.symbolic.symint import SymInt
 
 __all__ = [
-    "always_equal",
     "as_integer",
-    "at_hand",
     "ceildiv",
     "divides",
-    "enough_bits",
-    "greater",
+    "guarded_equal",
+    "image_field",
     "is_integer",
-    "is_walked",
     "lower_bound",
-    "narrow",
-    "never_less",
-    "never_negative",
-    "seen_equal",
+    "may_exceed_one",
+    "size_hint",
+    "statically_known_equal",
+    "statically_known_ge",
+    "statically_known_nonnegative",
+    "sufficient_bits",
+    "sym_max",
     "upper_bound",
 ]
 
@@ -40,7 +40,7 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, (int, SymInt)) and not isinstance(value, bool)
 
 
-def is_walked(extent: int) -> bool:
+def may_exceed_one(extent: int) -> bool:
     """Whether an extent may exceed 1, so that it needs a loop; records no guard.
 
     A symbolic extent counts as a loop even where its value is 1.
@@ -53,18 +53,18 @@ def as_integer(number: float) -> int:
     return number if isinstance(number, SymInt) else int(number)
 
 
-def at_hand(size: int) -> int:
+def size_hint(size: int) -> int:
     """Return the hint without a guard, for decisions that are correct for every value."""
     return size.value if isinstance(size, SymInt) else size
 
 
-def enough_bits(size: int) -> int:
+def sufficient_bits(size: int) -> int:
     """Return a bit width that holds a nonnegative number; a larger width is correct as well.
 
     For a symbolic size it suffices up to `_MAX_GROWTH` times the hint; a guard rejects larger
     values.
     """
-    bits = at_hand(size).bit_length()
+    bits = size_hint(size).bit_length()
     if isinstance(size, SymInt):
         bits += _MAX_GROWTH.bit_length()
         if not size < 1 << bits:
@@ -103,48 +103,51 @@ def upper_bound(size: int) -> int:
     return bound
 
 
-def always_equal(left: float, right: float) -> bool:
+def statically_known_equal(left: float, right: float) -> bool:
     """Whether two numbers are equal for all values of the symbols; records no guard."""
     difference = left - right
     return not isinstance(difference, SymInt) and difference == 0
 
 
-def seen_equal(left: float, right: float) -> bool:
+def guarded_equal(left: float, right: float) -> bool:
     """Whether two numbers are equal; records a guard only if the answer is True.
 
     Use it where the answer False is always correct, e.g. to choose a faster path.
     """
-    return at_hand(left) == at_hand(right) and left == right  # type: ignore[arg-type]
+    return size_hint(left) == size_hint(right) and left == right  # type: ignore[arg-type]
 
 
-def seen_less(left: int, right: int) -> bool:
+def guarded_less(left: int, right: int) -> bool:
     """Whether `left` is less than `right`; records a guard only if the answer is True.
 
     Use it where the answer False is always correct.
     """
-    return at_hand(left) < at_hand(right) and left < right
+    return size_hint(left) < size_hint(right) and left < right
 
 
-def never_negative(difference: float) -> bool:
+def statically_known_nonnegative(difference: float) -> bool:
     """Whether a number is nonnegative for all values of the symbols; records no guard."""
     if not isinstance(difference, SymInt):
         return difference >= 0
     return difference.value >= 0 and difference.bounds[0] >= 0
 
 
-def never_less(left: int, right: int) -> bool:
-    """Return ``never_negative(left - right)``; the hints decide most cases without arithmetic."""
-    return at_hand(left) >= at_hand(right) and never_negative(left - right)
+def statically_known_ge(left: int, right: int) -> bool:
+    """Return ``statically_known_nonnegative(left - right)``.
+
+    The hints decide most cases without arithmetic.
+    """
+    return size_hint(left) >= size_hint(right) and statically_known_nonnegative(left - right)
 
 
-def greater(left: int, right: int) -> int:
+def sym_max(left: int, right: int) -> int:
     """Return the larger number; records a guard only if the order depends on the symbols."""
-    if never_less(left, right):
+    if statically_known_ge(left, right):
         return left
-    return right if never_less(right, left) else max(left, right)
+    return right if statically_known_ge(right, left) else max(left, right)
 
 
-def narrow(size: int) -> int:
+def image_field(size: int) -> int:
     """Convert a size to a 32-bit field of an image.
 
     A placeholder has 64 bits; its marker and its number are packed into 32.

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ftm_backend.symbolic.expression_compiler import SymbolicExpressionError, evaluator
-from ftm_backend.symbolic.shape_env import current
+from ftm_backend.symbolic.expression_compiler import SymbolicExpressionError, compile_expressions
+from ftm_backend.symbolic.shape_env import current_env
 from ftm_backend.symbolic.symint import SymInt
 
-__all__ = ["FloatBits", "SymFloat", "operation", "read_real", "real", "rounded"]
+__all__ = ["FloatBits", "SymFloat", "as_symfloat", "operation", "parse_symfloat", "round_to_dtype"]
 
 
 class SymFloat:
@@ -30,7 +30,7 @@ class SymFloat:
         self.text, self.value, self._sizes = text, value, sizes
 
     def __repr__(self) -> str:
-        """Return the expression in braces, as `read_real` parses it."""
+        """Return the expression in braces, as `parse_symfloat` parses it."""
         return "{=" + self.text + "}"
 
     def __hash__(self) -> int:
@@ -116,7 +116,7 @@ _REAL: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def real(number: Number) -> SymFloat:
+def as_symfloat(number: Number) -> SymFloat:
     """Convert a size to a `SymFloat`."""
     return number if isinstance(number, SymFloat) else operation("*", number, 1.0)
 
@@ -152,7 +152,7 @@ class FloatBits:
 
     def __init__(self, text: str, dtype: str) -> None:
         """Bind the expression to the current environment."""
-        self.text, self._symbols = f"{dtype}:{text}", current()
+        self.text, self._symbols = f"{dtype}:{text}", current_env()
 
     def __index__(self) -> int:
         """Return a placeholder; valid only while the environment records placeholders."""
@@ -160,22 +160,24 @@ class FloatBits:
         return self._symbols.placeholder(self)
 
 
-def read_real(text: str) -> SymFloat:
+def parse_symfloat(text: str) -> SymFloat:
     """Parse a number such as ``{=(1/[s0])}`` in the current environment.
 
     Raises:
         SymbolicExpressionError: The text is no such number, or no environment is entered.
     """
-    symbols = current()
+    symbols = current_env()
     if symbols is None:
         raise SymbolicExpressionError(
             f"{text} comes from a size of a general program, but no sizes are declared"
         )
-    number = evaluator([text[2:-1]], tuple(symbols.values), real=True)(*symbols.values.values())[0]
+    number = compile_expressions([text[2:-1]], tuple(symbols.values), real=True)(
+        *symbols.values.values()
+    )[0]
     return SymFloat(text[2:-1], number, ())
 
 
-def rounded(value: float, token: str) -> float:
+def round_to_dtype(value: float, token: str) -> float:
     """Round `value` to dtype `token`, as MLIR's float attributes do."""
     if token == "f64" or value != value or value in (math.inf, -math.inf):
         return value

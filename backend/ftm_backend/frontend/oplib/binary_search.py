@@ -9,7 +9,7 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
-from ftm_backend.symbolic import enough_bits
+from ftm_backend.symbolic import sufficient_bits
 
 __all__ = ["count_before", "search_sorted"]
 
@@ -33,7 +33,7 @@ def count_before(
         right: Also count the elements equal to `value`.
     """
     count = b.constant(0, "i64")
-    step = 1 << enough_bits(size) >> 1
+    step = 1 << sufficient_bits(size) >> 1
     while step:
         next_count = count + step
         at = element(e.minimum(next_count, size) - 1)

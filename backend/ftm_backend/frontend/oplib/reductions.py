@@ -9,7 +9,7 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
-from ftm_backend.symbolic import always_equal
+from ftm_backend.symbolic import statically_known_equal
 
 __all__ = [
     "COMBINE",
@@ -71,7 +71,7 @@ def reduce(
     combine, identity = COMBINE[kind]
     shape = inputs[0].shape
     rank = len(shape)
-    dims = [k for k in dims if not always_equal(shape[k], 1)]
+    dims = [k for k in dims if not statically_known_equal(shape[k], 1)]
     if not dims:
         convert = (
             (lambda *elems: element(*elems).to(dtype))

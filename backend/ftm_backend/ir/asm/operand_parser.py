@@ -13,17 +13,20 @@ from ftm_backend import symbolic
 from ftm_backend.ir.asm import program as p
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.$]*"
-_INTEGER = rf"(?:[-+]?\d+|{symbolic.SPELLED})"
+_INTEGER = rf"(?:[-+]?\d+|{symbolic.SIZE_PATTERN})"
 _REGISTER = re.compile(r"r(\d+)", re.ASCII)
 _VECTOR = re.compile(r"v(\d+)", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf|nan", re.ASCII)
 _WHOLE = re.compile(_INTEGER, re.ASCII)
 _REFERENCE = re.compile(
-    rf"({NAME})\[\s*(?:r(\d+)\s*([-+]\s*\d+|\+{symbolic.SPELLED})?|({_INTEGER}))\s*\]", re.ASCII
+    rf"({NAME})\[\s*(?:r(\d+)\s*([-+]\s*\d+|\+{symbolic.SIZE_PATTERN})?|({_INTEGER}))\s*\]",
+    re.ASCII,
 )
 _BARE = re.compile(NAME)
 _RESERVED = re.compile(r"[rv]\d+|inf|nan", re.ASCII)
-_SHAPE = re.compile(rf"(?:\d+|{symbolic.SPELLED})(?:x(?:\d+|{symbolic.SPELLED}))*", re.ASCII)
+_SHAPE = re.compile(
+    rf"(?:\d+|{symbolic.SIZE_PATTERN})(?:x(?:\d+|{symbolic.SIZE_PATTERN}))*", re.ASCII
+)
 
 
 class OperandError(ValueError):
@@ -47,14 +50,14 @@ def whole(digits: str) -> int:
 
 def _size(text: str) -> int:
     try:
-        return symbolic.read(text)
+        return symbolic.parse_size(text)
     except symbolic.SymbolicExpressionError as error:
         raise OperandError(str(error)) from None
 
 
 def _real(text: str) -> float:
     try:
-        return cast(float, symbolic.read_real(text))
+        return cast(float, symbolic.parse_symfloat(text))
     except symbolic.SymbolicExpressionError as error:
         raise OperandError(str(error)) from None
 

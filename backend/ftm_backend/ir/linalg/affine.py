@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ftm_backend.symbolic import at_hand, is_walked, seen_equal
+from ftm_backend.symbolic import guarded_equal, may_exceed_one, size_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class Affine:
         """This function plus an integer."""
         return Affine(self.const + offset, self.coeffs)
 
-    def seen_equal(self, other: Affine) -> bool:
-        """Whether both functions are equal at the sizes seen; adds no guard (see `seen_equal`)."""
+    def guarded_equal(self, other: Affine) -> bool:
+        """Whether both functions are equal at the sizes seen; adds no guard (see `guarded_equal`)."""
         pairs = zip((self.const, *self.coeffs), (other.const, *other.coeffs), strict=True)
-        return all(seen_equal(a, b) for a, b in pairs)
+        return all(guarded_equal(a, b) for a, b in pairs)
 
     @property
     def is_constant(self) -> bool:
@@ -95,11 +95,11 @@ def digits(loops: Sequence[int], index: Affine) -> list[int] | None:
     """
     if index.const:
         return None
-    order = [k for k, c in enumerate(index.coeffs) if c and is_walked(loops[k])]
-    order.sort(key=lambda k: at_hand(index.coeffs[k]))  # the loop below checks this order
+    order = [k for k, c in enumerate(index.coeffs) if c and may_exceed_one(loops[k])]
+    order.sort(key=lambda k: size_hint(index.coeffs[k]))  # the loop below checks this order
     expected = 1
     for k in order:
-        if not seen_equal(index.coeffs[k], expected):
+        if not guarded_equal(index.coeffs[k], expected):
             return None
         expected *= loops[k]
     return order[::-1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, walk
-from ftm_backend.symbolic import seen_equal
+from ftm_backend.symbolic import guarded_equal
 
 __all__ = ["combined", "constant", "gather_index", "identity", "operation", "recognize_reduction"]
 
@@ -91,7 +91,7 @@ def gather_index(
     flat = constant(offset, "i64")
     for index, extent, stride in zip(indices, extents, strides, strict=True):
         if index.op == "index" or (index.op == "constant" and 0 <= index.payload < extent):
-            flat = _add(flat, _scale(index, stride)) if not seen_equal(extent, 1) else flat
+            flat = _add(flat, _scale(index, stride)) if not guarded_equal(extent, 1) else flat
         elif extent == 1:
             flat = _add(flat, index)  # 0 if in bounds; else the address is out of bounds as well
         else:
@@ -106,7 +106,7 @@ def _fault_if_outside(index: Node) -> Node:
 
 
 def _scale(node: Node, factor: int) -> Node:
-    if seen_equal(factor, 1):
+    if guarded_equal(factor, 1):
         return node
     if node.op == "constant":
         return constant(node.payload * factor, "i64")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.symbolic import SymInt, at_hand, seen_equal
+from ftm_backend.symbolic import SymInt, guarded_equal, size_hint
 
 __all__ = ["Slicing", "Strided", "compose", "decompose"]
 
@@ -51,7 +51,8 @@ class Strided:
     def _is_row_major(self) -> bool:
         steps = zip(self.sizes, self.strides, row_major(self.sizes), strict=True)
         return all(
-            seen_equal(stride, expected) or seen_equal(size, 1) for size, stride, expected in steps
+            guarded_equal(stride, expected) or guarded_equal(size, 1)
+            for size, stride, expected in steps
         )
 
     def permute(self, order: Sequence[int]) -> Strided:
@@ -104,9 +105,9 @@ class Strided:
         # runs of dimensions that advance as one: [extent, stride of the last]
         groups: list[list[int]] = []
         for size, stride in zip(self.sizes, self.strides, strict=True):
-            if seen_equal(size, 1):
+            if guarded_equal(size, 1):
                 continue
-            if groups and seen_equal(groups[-1][1], size * stride):
+            if groups and guarded_equal(groups[-1][1], size * stride):
                 groups[-1][0] *= size
                 groups[-1][1] = stride
             else:
@@ -128,9 +129,9 @@ def merged(view: Strided) -> list[tuple[int, int]]:
     """Return ``(extent, stride)`` pairs; adjacent dimensions that one stride walks are merged."""
     pairs: list[tuple[int, int]] = []
     for extent, stride in zip(view.sizes, view.strides, strict=True):
-        if seen_equal(extent, 1):
+        if guarded_equal(extent, 1):
             continue
-        if pairs and seen_equal(pairs[-1][1], stride * extent):
+        if pairs and guarded_equal(pairs[-1][1], stride * extent):
             pairs[-1] = (pairs[-1][0] * extent, stride)
         else:
             pairs.append((extent, stride))
@@ -181,7 +182,7 @@ def _digits(flat_index: int, flat_strides: Sequence[int]) -> list[int]:
     digits = []
     for stride in flat_strides:
         # Every decomposition gives the right sum, so the comparison needs no guard.
-        if at_hand(flat_index) < at_hand(stride):
+        if size_hint(flat_index) < size_hint(stride):
             digits.append(0)
         else:
             digits.append(flat_index // stride)

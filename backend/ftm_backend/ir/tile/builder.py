@@ -27,7 +27,7 @@ from ftm_backend.ir.tile.kernel_tree import (
 from ftm_backend.ir.tile.map_body_builder import BodyWriter, ElementError
 from ftm_backend.ir.tile.map_op_selection import RULES
 from ftm_backend.ir.tile.operands import BufferAddress, OperandWriter, PaddedDim
-from ftm_backend.symbolic import never_negative, upper_bound
+from ftm_backend.symbolic import statically_known_nonnegative, upper_bound
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 __all__ = ["BufferAddress", "Index", "Mapped", "PaddedDim", "TileBuilder"]
@@ -138,7 +138,9 @@ class TileBuilder(OperandWriter):
             and not isinstance(upper, Expr)
             and not isinstance(step, Expr)
         ):
-            if never_negative(upper - lower - 1) and never_negative(lower + step - upper):
+            if statically_known_nonnegative(upper - lower - 1) and statically_known_nonnegative(
+                lower + step - upper
+            ):
                 yield lower
                 return
         first, end = self.expr(lower), self.expr(upper)

@@ -12,7 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from ftm_backend.symbolic import SymInt, always_equal, divides, never_negative
+from ftm_backend.symbolic import (
+    SymInt,
+    divides,
+    statically_known_equal,
+    statically_known_nonnegative,
+)
 
 __all__ = ["Atom", "Expr", "IndexFactory", "greatest", "least"]
 
@@ -81,9 +86,11 @@ class Expr:
         return found
 
     def __repr__(self) -> str:
-        words = [f"{c}*{a!r}" if not always_equal(c, 1) else repr(a) for a, c in self.terms]
+        words = [
+            f"{c}*{a!r}" if not statically_known_equal(c, 1) else repr(a) for a, c in self.terms
+        ]
         return " + ".join(
-            words if words and always_equal(self.const, 0) else [*words, str(self.const)]
+            words if words and statically_known_equal(self.const, 0) else [*words, str(self.const)]
         )
 
 
@@ -153,7 +160,7 @@ class IndexFactory:
 
     def scale(self, a: Expr, factor: int) -> Expr:
         """Return ``a * factor``."""
-        if always_equal(factor, 0):
+        if statically_known_equal(factor, 0):
             return self.constant(0)
         return self._intern(a.const * factor, tuple((atom, c * factor) for atom, c in a.terms))
 
@@ -182,7 +189,7 @@ class IndexFactory:
             return whole
         low, high = (
             (x if abs(x) == inf else x // d for x in (remainder.low, remainder.high))
-            if never_negative(d - 1)
+            if statically_known_nonnegative(d - 1)
             else (-inf, inf)
         )
         return self.add(whole, self._atom("div", (remainder, b), low, high))
@@ -228,18 +235,18 @@ class IndexFactory:
     def min(self, a: Expr, b: Expr) -> Expr:
         """Return the smaller of two expressions."""
         difference = self.sub(a, b)
-        if never_negative(-difference.high):
+        if statically_known_nonnegative(-difference.high):
             return a
-        if never_negative(difference.low):
+        if statically_known_nonnegative(difference.low):
             return b
         return self._atom("min", (a, b), least(a.low, b.low), least(a.high, b.high))
 
     def max(self, a: Expr, b: Expr) -> Expr:
         """Return the larger of two expressions."""
         difference = self.sub(a, b)
-        if never_negative(difference.low):
+        if statically_known_nonnegative(difference.low):
             return a
-        if never_negative(-difference.high):
+        if statically_known_nonnegative(-difference.high):
             return b
         return self._atom("max", (a, b), greatest(a.low, b.low), greatest(a.high, b.high))
 
@@ -249,12 +256,20 @@ class IndexFactory:
         low, high = difference.low, difference.high
         certain: bool | None = None
         if operation == "lt":
-            certain = True if never_negative(-1 - high) else False if never_negative(low) else None
+            certain = (
+                True
+                if statically_known_nonnegative(-1 - high)
+                else False
+                if statically_known_nonnegative(low)
+                else None
+            )
         else:
-            differ = never_negative(low - 1) or never_negative(-high - 1)
+            differ = statically_known_nonnegative(low - 1) or statically_known_nonnegative(
+                -high - 1
+            )
             equal = (
                 True
-                if always_equal(low, 0) and always_equal(high, 0)
+                if statically_known_equal(low, 0) and statically_known_equal(high, 0)
                 else False
                 if differ
                 else None
@@ -297,20 +312,36 @@ class IndexFactory:
 
 def _is_reduced(remainder: Expr, divisor: int) -> bool:
     """Whether ``remainder`` is always in ``[0, divisor)``, for a negative one ``(divisor, 0]``."""
-    if never_negative(divisor):
-        return never_negative(remainder.low) and never_negative(divisor - 1 - remainder.high)
-    return never_negative(remainder.low - divisor - 1) and never_negative(-remainder.high)
+    if statically_known_nonnegative(divisor):
+        return statically_known_nonnegative(remainder.low) and statically_known_nonnegative(
+            divisor - 1 - remainder.high
+        )
+    return statically_known_nonnegative(
+        remainder.low - divisor - 1
+    ) and statically_known_nonnegative(-remainder.high)
 
 
 def least(a: float, b: float) -> float:
     """Return the smaller lower bound; -inf if that depends on symbolic sizes."""
     if not isinstance(a, SymInt) and not isinstance(b, SymInt):
         return min(a, b)
-    return a if never_negative(b - a) else b if never_negative(a - b) else -inf
+    return (
+        a
+        if statically_known_nonnegative(b - a)
+        else b
+        if statically_known_nonnegative(a - b)
+        else -inf
+    )
 
 
 def greatest(a: float, b: float) -> float:
     """Return the larger upper bound; inf if that depends on symbolic sizes."""
     if not isinstance(a, SymInt) and not isinstance(b, SymInt):
         return max(a, b)
-    return a if never_negative(a - b) else b if never_negative(b - a) else inf
+    return (
+        a
+        if statically_known_nonnegative(a - b)
+        else b
+        if statically_known_nonnegative(b - a)
+        else inf
+    )

@@ -14,7 +14,7 @@ import numpy as np
 
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.tile.kernel_tree import IndexUse
-from ftm_backend.symbolic import SymFloat, SymInt, as_integer, real
+from ftm_backend.symbolic import SymFloat, SymInt, as_integer, as_symfloat
 from ftm_backend.target.element_types import FLOATS, TYPES, VECTOR_REGISTERS
 
 __all__ = ["BodyWriter", "ElementError", "MapOperand", "suffix"]
@@ -126,7 +126,7 @@ class BodyWriter:
     def immediate(self, value: float | int, kind: str) -> MapOperand:
         """Make a constant of type suffix ``kind``."""
         if isinstance(value, (SymInt, SymFloat)) and kind in FLOATS:
-            return MapOperand(repr(real(value)), "immediate")
+            return MapOperand(repr(as_symfloat(value)), "immediate")
         text = _shortest(value, kind) if kind in FLOATS else str(as_integer(value))
         return MapOperand(text, "immediate")
 

@@ -45,9 +45,9 @@ _TOKEN = re.compile(
     | (?P<name>[A-Za-z_][\w.]*(?:::[\w.]+)?)
     | (?P<string>"(?:[^"\\]|\\.)*")
     | (?P<end>(?://.*)?$)
-    )""".replace("EXTENT", rf"(?:\d+|{symbolic.SPELLED})")
-    .replace("INTEGER", rf"(?:-?\d+|{symbolic.SPELLED})")
-    .replace("SIZE", symbolic.SPELLED),
+    )""".replace("EXTENT", rf"(?:\d+|{symbolic.SIZE_PATTERN})")
+    .replace("INTEGER", rf"(?:-?\d+|{symbolic.SIZE_PATTERN})")
+    .replace("SIZE", symbolic.SIZE_PATTERN),
     re.VERBOSE,
 )
 _NUMBER_NAMES = ("nan", "inf")  # numbers as values, but also names of arguments (nan_to_num)
@@ -241,7 +241,7 @@ def _argument(cursor: _Line) -> Any:
     kind, text = cursor.kind, cursor.text
     if kind == "integers":
         cursor.advance()
-        return tuple(map(symbolic.read, text[1:-1].split(",")))
+        return tuple(map(symbolic.parse_size, text[1:-1].split(",")))
     if kind == "bracket":
         cursor.advance()
         items: list[Any] = []
@@ -271,7 +271,7 @@ def _argument(cursor: _Line) -> Any:
     elif kind == "scalar":
         value = ScalarRef(int(text[1:]))
     elif kind == "int":
-        value = symbolic.read(text)
+        value = symbolic.parse_size(text)
     elif kind == "float":
         value = float(text)
     elif kind == "string":
@@ -310,7 +310,7 @@ def _type(cursor: _Line) -> TensorType | None:
         if cursor.kind != "type" or dtype not in DTYPES:
             cursor.fail(f"expected a type such as f32[2,3], found {cursor.text!r}")
         found = TensorType(
-            dtype, tuple(map(symbolic.read, extents.split(","))) if extents.strip() else ()
+            dtype, tuple(map(symbolic.parse_size, extents.split(","))) if extents.strip() else ()
         )
         if "{" not in extents:  # a symbolic size belongs to its program
             if len(_TYPES) >= _TYPES_CAPACITY:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Generic, TypeVar
 
-from ftm_backend.symbolic import PartialOrder, SymInt, at_hand
+from ftm_backend.symbolic import PartialOrder, SymInt, size_hint
 
 __all__ = ["ArenaReuse"]
 
@@ -83,15 +83,17 @@ class _SymbolicReuse(Generic[Owner]):
     def take(self, start: int, end: int, owner: Owner) -> list[Owner]:
         """See `ArenaReuse.take`."""
         order = self._order
-        new = _Region(order.number(start), order.number(end), at_hand(start), at_hand(end), owner)
+        new = _Region(
+            order.number(start), order.number(end), size_hint(start), size_hint(end), owner
+        )
         order.note(new.end, new.begin)
         overlapping: list[_Region[Owner]] = []
         # Nearest region first: it orders the ones before it.
         for region in sorted(self._regions, key=attrgetter("last"), reverse=True):
-            if region.last > new.first or not order.never_less(new.begin, region.end):
+            if region.last > new.first or not order.is_ge(new.begin, region.end):
                 overlapping.append(region)
         for region in sorted(overlapping, key=attrgetter("first")):
-            if region.first >= new.last and order.never_less(region.begin, new.end):
+            if region.first >= new.last and order.is_ge(region.begin, new.end):
                 overlapping.remove(region)
         gone = {id(r) for r in overlapping if self._covers(new, r)}
         self._regions = [new, *(region for region in self._regions if id(region) not in gone)]
@@ -101,6 +103,4 @@ class _SymbolicReuse(Generic[Owner]):
         """Whether the new region certainly covers an old one."""
         if old.first < new.first or old.last > new.last:
             return False
-        return self._order.never_less(old.begin, new.begin) and self._order.never_less(
-            new.end, old.end
-        )
+        return self._order.is_ge(old.begin, new.begin) and self._order.is_ge(new.end, old.end)

@@ -74,7 +74,7 @@ def _epilogue_may_overwrite(view: Kernel, result: FunctionResult, overwritten: s
     stored = [r.value for s in view.aligned for r in s.results if r.stores]
     (store,) = epilogue.outputs[stored.index(result.value)].stores
     return all(
-        operand.index.seen_equal(store.index)
+        operand.index.guarded_equal(store.index)
         for operand in epilogue.operands
         if operand.value in overwritten
     )

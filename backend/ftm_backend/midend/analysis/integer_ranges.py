@@ -15,7 +15,14 @@ from typing import Any
 from ftm_backend.dtypes import MACHINE
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand
-from ftm_backend.symbolic import SymInt, at_hand, greater, never_less, seen_equal, seen_less
+from ftm_backend.symbolic import (
+    SymInt,
+    guarded_equal,
+    guarded_less,
+    size_hint,
+    statically_known_ge,
+    sym_max,
+)
 
 Range = tuple[int, int]
 """Least and greatest value, both inclusive."""
@@ -42,8 +49,8 @@ def type_range_of(dtype: str) -> Range:
 def span(index: Affine, loops: Sequence[int]) -> Range:
     """Return the range of an affine expression over non-empty loops."""
     ends = [c * (n - 1) for c, n in zip(index.coeffs, loops, strict=True)]
-    return index.const + sum(-greater(-end, 0) for end in ends), index.const + sum(
-        greater(end, 0) for end in ends
+    return index.const + sum(-sym_max(-end, 0) for end in ends), index.const + sum(
+        sym_max(end, 0) for end in ends
     )
 
 
@@ -196,7 +203,7 @@ class Ranges:
         for holds, branch in ((True, yes), (False, no)):
             inside = self._assume(condition, holds, known)
             got = self._of(branch, inside)
-            if not (seen_less(need[1], got[0]) or seen_less(got[1], need[0])):
+            if not (guarded_less(need[1], got[0]) or guarded_less(got[1], need[0])):
                 sides.append(self._demand(branch, need, inside))
         if len(sides) == 1:
             return sides[0]
@@ -239,13 +246,13 @@ def _meet(a: Range, b: Range) -> Range:
 
     Of two valid bounds either may be taken. So comparing their hints needs no guard.
     """
-    low, high = max(a[0], b[0], key=at_hand), min(a[1], b[1], key=at_hand)
-    return (low, high) if at_hand(low) <= at_hand(high) else a
+    low, high = max(a[0], b[0], key=size_hint), min(a[1], b[1], key=size_hint)
+    return (low, high) if size_hint(low) <= size_hint(high) else a
 
 
 def _within(result_range: Range, type_range: Range) -> Range:
     """Return the whole type's range if a result may overflow."""
-    fits = seen_less(type_range[0], result_range[0] + 1) and seen_less(
+    fits = guarded_less(type_range[0], result_range[0] + 1) and guarded_less(
         result_range[1], type_range[1] + 1
     )
     return result_range if fits else type_range
@@ -267,7 +274,7 @@ def _allowed(kind: int, other: Range) -> Range:
 def _always(kind: int, a: Range, b: Range) -> bool:
     """Whether a comparison is true for all values, and for all sizes."""
     if kind == 0:
-        return seen_equal(a[0], a[1]) and seen_equal(a[1], b[0]) and seen_equal(b[0], b[1])
+        return guarded_equal(a[0], a[1]) and guarded_equal(a[1], b[0]) and guarded_equal(b[0], b[1])
     if kind == 1:
         return _less(a[1], b[0]) or _less(b[1], a[0])
     if kind in (4, 5):
@@ -280,7 +287,11 @@ def _less(left: int, right: int) -> bool:
 
     Lower bounds would exclude small sizes, for which the steps of a search hold, too.
     """
-    return seen_less(left, right) if isinstance(left, SymInt) else never_less(right, left + 1)
+    return (
+        guarded_less(left, right)
+        if isinstance(left, SymInt)
+        else statically_known_ge(right, left + 1)
+    )
 
 
 def _product(a: Range, b: Range) -> Range:
@@ -295,13 +306,13 @@ def _minimum(a: Range, b: Range) -> Range:
     and the choice needs no guard.
     """
     (low, high), (other_low, other_high) = a, b
-    if never_less(high, other_high) or (
-        isinstance(other_high, SymInt) and not never_less(other_high, high)
+    if statically_known_ge(high, other_high) or (
+        isinstance(other_high, SymInt) and not statically_known_ge(other_high, high)
     ):
         high = other_high
-    if never_less(low, other_low):
+    if statically_known_ge(low, other_low):
         low = other_low
-    elif not never_less(other_low, low):
+    elif not statically_known_ge(other_low, low):
         low = min(_floor(low), _floor(other_low))
     return low, high
 

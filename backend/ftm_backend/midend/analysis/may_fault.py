@@ -13,7 +13,7 @@ from ftm_backend.ir.linalg.affine import Affine, volume
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
 from ftm_backend.midend.analysis.integer_ranges import Range, Ranges, type_range_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.symbolic import at_hand, is_walked, seen_equal
+from ftm_backend.symbolic import guarded_equal, may_exceed_one, size_hint
 
 _DEEPEST = 8
 """Most statements through which an index is followed."""
@@ -168,14 +168,14 @@ def _elements(index: Affine, loops: Sequence[int]) -> tuple[int, Dims]:
     first = index.const
     dims: list[tuple[int, int]] = []
     for stride, extent in sorted(
-        zip(index.coeffs, loops, strict=True), key=lambda pair: abs(at_hand(pair[0]))
+        zip(index.coeffs, loops, strict=True), key=lambda pair: abs(size_hint(pair[0]))
     ):
-        if not stride or not (is_walked(extent) or extent == 0):
+        if not stride or not (may_exceed_one(extent) or extent == 0):
             continue
         if stride < 0:
             first += stride * (extent - 1)
             stride = -stride
-        if dims and seen_equal(stride, dims[-1][0] * dims[-1][1]):
+        if dims and guarded_equal(stride, dims[-1][0] * dims[-1][1]):
             dims[-1] = (dims[-1][0], dims[-1][1] * extent)
         else:
             dims.append((stride, extent))

@@ -15,7 +15,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.ir.tile.index_arithmetic import Index
-from ftm_backend.symbolic import never_negative
+from ftm_backend.symbolic import statically_known_nonnegative
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["Kernel", "KernelModule", "core_share", "runs"]
@@ -92,7 +92,7 @@ def runs(kernels: Sequence[Kernel]) -> Iterator[tuple[int, int]]:
 
 def core_share(b: TileBuilder, kernel: Kernel, trips: int) -> tuple[Index, Index]:
     """This core's contiguous part ``[low, high)`` of ``trips`` independent iterations."""
-    if kernel.one_core or never_negative(1 - trips):
+    if kernel.one_core or statically_known_nonnegative(1 - trips):
         if kernel.one_core:
             return 0, trips
         core, _ = kernel.core(b)

@@ -12,7 +12,7 @@ from ftm_backend.frontend.oplib.op_record import EXACT
 from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
-from ftm_backend.symbolic import rounded
+from ftm_backend.symbolic import round_to_dtype
 
 recorded("aten::div", refuses="zero_divisors_if_rounded", converts_to_out=True)
 recorded(
@@ -180,8 +180,8 @@ def _constant_power(x: ScalarExpr, exponent: float, result_dtype: str) -> Scalar
     if exponent == -2:
         return x.const(1) / (x * x)
     if result_dtype in HALVES:
-        return e.pow_(x, x.const(rounded(float(exponent), result_dtype)))
-    nearest = rounded(float(exponent), x.dtype)
+        return e.pow_(x, x.const(round_to_dtype(float(exponent), result_dtype)))
+    nearest = round_to_dtype(float(exponent), x.dtype)
     if nearest != exponent and nearest.is_integer():
         # 2.0000001 would round to 2, and a negative base would then have a result
         return e.pow_(x.to("f64"), x.emitter.constant(exponent, "f64"))

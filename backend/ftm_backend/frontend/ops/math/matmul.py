@@ -13,7 +13,7 @@ from ftm_backend.frontend.oplib.matmul import matmul
 from ftm_backend.frontend.oplib.op_record import PRODUCTS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
-from ftm_backend.symbolic import always_equal
+from ftm_backend.symbolic import statically_known_equal
 
 recorded(
     "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot"
@@ -66,7 +66,7 @@ def _scaled_sum(
     dtype = product.dtype
     beta, alpha = (
         b.scalar_operand(beta, dtype),
-        b.scalar_operand(0 if always_equal(inner, 0) else alpha, dtype),
+        b.scalar_operand(0 if statically_known_equal(inner, 0) else alpha, dtype),
     )
 
     def body(x: ScalarExpr, p: ScalarExpr) -> ScalarExpr:

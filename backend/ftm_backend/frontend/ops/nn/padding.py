@@ -15,7 +15,7 @@ from ftm_backend.frontend.oplib.concat import concat, flip
 from ftm_backend.frontend.oplib.op_record import EXACT, lowering
 from ftm_backend.frontend.oplib.reductions import sum_of
 from ftm_backend.frontend.oplib.schema_annotations import recorded
-from ftm_backend.symbolic import greater, never_negative
+from ftm_backend.symbolic import statically_known_nonnegative, sym_max
 
 recorded(
     "aten::reflection_pad2d aten::reflection_pad3d aten::replication_pad2d aten::replication_pad3d",
@@ -52,20 +52,20 @@ Border = Callable[[int, int, int], _Part]
 
 
 def _reflected(begin: int, end: int, size: int) -> _Part:
-    first = 1 - end if never_negative(-end) else 2 * (size - 1) - end + 1
+    first = 1 - end if statically_known_nonnegative(-end) else 2 * (size - 1) - end + 1
     return _Part(first, end - begin, end - begin, mirrored=True)
 
 
 def _replicated(begin: int, end: int, size: int) -> _Part:
-    return _Part(0 if never_negative(-end) else size - 1, 1, end - begin)
+    return _Part(0 if statically_known_nonnegative(-end) else size - 1, 1, end - begin)
 
 
 def _parts(size: int, before: int, behind: int, border: Border) -> list[_Part]:
     """Return the parts of a padded dimension."""
     begin, end = -before, size + behind
     # end of the first border, begin of the second
-    first, last = -greater(-end, 0), greater(begin, size)
-    inside = greater(begin, 0), -greater(-end, -size)
+    first, last = -sym_max(-end, 0), sym_max(begin, size)
+    inside = sym_max(begin, 0), -sym_max(-end, -size)
     parts = []
     if first > begin:
         parts.append(border(begin, first, size))

@@ -13,7 +13,7 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.ir.trace.trace import TensorType
-from ftm_backend.symbolic import seen_equal
+from ftm_backend.symbolic import guarded_equal
 
 
 @lowering(
@@ -154,8 +154,8 @@ def _update(
     order = sorted(range(len(sizes)), key=lambda k: -strides[k])
     sorted_access = access.permute(order)
     whole = (
-        seen_equal(sorted_access.numel, len_flat(base))
-        and seen_equal(offset, 0)
+        guarded_equal(sorted_access.numel, len_flat(base))
+        and guarded_equal(offset, 0)
         and sorted_access.is_contiguous()
     )
     if whole and sorted_access.strides == row_major(sorted_access.sizes):

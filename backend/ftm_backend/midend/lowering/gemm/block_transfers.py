@@ -17,7 +17,7 @@ from ftm_backend.ir.tile.builder import Index, PaddedDim, TileBuilder
 from ftm_backend.ir.tile.index_expr import Expr
 from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.gemm.tiling import TileCut
-from ftm_backend.symbolic import ceildiv, divides, seen_equal
+from ftm_backend.symbolic import ceildiv, divides, guarded_equal
 
 __all__ = ["BlockTransfers", "Slices", "TileBody", "nodes_above", "sides"]
 
@@ -80,9 +80,13 @@ class BlockTransfers:
         dims: list[tuple[Index, int]] = []
         for axis in group:
             extent, stride = slices[axis][1], access.coeffs[axis]
-            if not isinstance(extent, Expr) and seen_equal(extent, 1):
+            if not isinstance(extent, Expr) and guarded_equal(extent, 1):
                 continue
-            if dims and not isinstance(extent, Expr) and seen_equal(dims[-1][1], stride * extent):
+            if (
+                dims
+                and not isinstance(extent, Expr)
+                and guarded_equal(dims[-1][1], stride * extent)
+            ):
                 dims[-1] = (self.b.mul(dims[-1][0], extent), stride)
             else:
                 dims.append((extent, stride))

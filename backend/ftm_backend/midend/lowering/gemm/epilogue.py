@@ -15,7 +15,7 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Store, Value, walk
 from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, interval, operations
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, axes_of, match
-from ftm_backend.symbolic import always_equal, seen_equal
+from ftm_backend.symbolic import guarded_equal, statically_known_equal
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = [
@@ -81,18 +81,18 @@ class _Rewriter:
         free = [
             k
             for k, extent in enumerate(product_statement.loops)
-            if not seen_equal(extent, 1) and not product_statement.reduced[k]
+            if not guarded_equal(extent, 1) and not product_statement.reduced[k]
         ]
         loops: list[int | None] = []
         for number, extent in enumerate(statement.loops):
             stride = reads[0].index.coeffs[number]
             candidates: list[int | None] = [None]
-            if not seen_equal(extent, 1):
+            if not guarded_equal(extent, 1):
                 candidates = [
                     k
                     for k in free
-                    if always_equal(product_statement.loops[k], extent)
-                    and always_equal(product_index.coeffs[k], stride)
+                    if statically_known_equal(product_statement.loops[k], extent)
+                    and statically_known_equal(product_index.coeffs[k], stride)
                 ]
             if not candidates:
                 return None
@@ -112,7 +112,9 @@ class _Rewriter:
         extents = self.contraction.statement.loops
         return Affine(
             index.const,
-            tuple(0 if seen_equal(n, 1) else c for c, n in zip(index.coeffs, extents, strict=True)),
+            tuple(
+                0 if guarded_equal(n, 1) else c for c, n in zip(index.coeffs, extents, strict=True)
+            ),
         )
 
     def _over(self, index: Affine, loops: Sequence[int | None]) -> Affine:

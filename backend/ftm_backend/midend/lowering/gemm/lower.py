@@ -34,7 +34,7 @@ from ftm_backend.midend.schedule.gemm.operand_roles import (
 )
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, TileCut, pitch
-from ftm_backend.symbolic import always_equal
+from ftm_backend.symbolic import statically_known_equal
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = [
@@ -217,7 +217,7 @@ class _Nest:
         has_start = self._start(slices)
         if self.k_blocks:
             self._accumulate(slices, inner, 0, has_start)
-            if not always_equal(self.k_blocks, 1):
+            if not statically_known_equal(self.k_blocks, 1):
                 with self.b.for_(1, self.k_blocks) as k:
                     self._accumulate(slices, inner, k, True)
         self.body.build(slices)

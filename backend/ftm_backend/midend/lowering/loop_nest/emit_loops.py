@@ -30,7 +30,7 @@ from ftm_backend.midend.lowering.loop_nest.reductions import (
 from ftm_backend.midend.schedule.loop_nest.map_stages import kept_values, stages_of
 from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxis
 from ftm_backend.midend.schedule.loop_nest.tiling import NestTiling
-from ftm_backend.symbolic import divides, seen_equal
+from ftm_backend.symbolic import divides, guarded_equal
 
 
 class NestEmitter:
@@ -228,7 +228,11 @@ class NestEmitter:
         dims: list[tuple[Index, int]] = []
         for axis in group:
             step = position.steps.get(axis, 0)
-            if dims and seen_equal(dims[-1][1], step * axis.extent) and axis not in self.plan.cut:
+            if (
+                dims
+                and guarded_equal(dims[-1][1], step * axis.extent)
+                and axis not in self.plan.cut
+            ):
                 dims[-1] = (self.b.mul(dims[-1][0], axis.extent), step)
             else:
                 dims.append((self.count[axis], step))

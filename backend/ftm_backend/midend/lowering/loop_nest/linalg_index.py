@@ -19,7 +19,7 @@ from ftm_backend.midend.schedule.loop_nest.tile_axes import (
     TileAxis,
     index_nodes,
 )
-from ftm_backend.symbolic import seen_equal
+from ftm_backend.symbolic import guarded_equal
 
 if TYPE_CHECKING:
     from ftm_backend.midend.lowering.loop_nest.emit_loops import NestEmitter
@@ -63,7 +63,9 @@ class IndexPositions:
             total, inner = None, 1
             for k, (extent, step) in reversed(list(enumerate(runs))):
                 if step:
-                    digit = counter if seen_equal(inner, 1) else _of("arith.divsi", counter, inner)
+                    digit = (
+                        counter if guarded_equal(inner, 1) else _of("arith.divsi", counter, inner)
+                    )
                     digit = _of("arith.remsi", digit, extent) if k else digit
                     term = _of("arith.muli", digit, step)
                     total = term if total is None else Node("arith.addi", "i64", (total, term))

@@ -18,7 +18,7 @@ from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Sli
 from ftm_backend.midend.lowering.rows.gather_scatter import largest
 from ftm_backend.midend.schedule.gemm.contraction import merge_loops
 from ftm_backend.midend.schedule.gemm.tiling import TileCut
-from ftm_backend.symbolic import at_hand, is_integer
+from ftm_backend.symbolic import is_integer, size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["lower", "match_transpose"]
@@ -74,7 +74,7 @@ def match_transpose(
         or len(statement.operands) != 1
     ):
         return None
-    if at_hand(statement.volume) * machine.dma_element_cycles < _LAUNCHES * machine.dma_latency:
+    if size_hint(statement.volume) * machine.dma_element_cycles < _LAUNCHES * machine.dma_latency:
         return None
     if statement.copied_view() is None or not all(is_integer(n) and n > 0 for n in statement.loops):
         return None

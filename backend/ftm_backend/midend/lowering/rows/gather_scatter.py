@@ -18,7 +18,7 @@ from ftm_backend.midend.lowering.rows.match_row_gather import RowGather, match_g
 from ftm_backend.midend.schedule.gemm.contraction import merge_loops
 from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_cut
 from ftm_backend.midend.schedule.gemm.tiling import TileCut, cuts
-from ftm_backend.symbolic import at_hand, ceildiv
+from ftm_backend.symbolic import ceildiv, size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 __all__ = ["largest", "lower", "match_gather"]
@@ -48,7 +48,9 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
 
 def largest(extents: Sequence[int], most: int) -> TileCut:
     """Return the largest cut of a group with at most ``most`` elements."""
-    return dynamic_cut(cuts(tuple(map(at_hand, extents)), 1, max(1, at_hand(most)))[-1], extents)
+    return dynamic_cut(
+        cuts(tuple(map(size_hint, extents)), 1, max(1, size_hint(most)))[-1], extents
+    )
 
 
 class _Scatter:
@@ -71,11 +73,11 @@ class _Scatter:
         machine = self.kernel.machine
         item = ELEMENT_BYTES[self.dest.value.dtype]
         room = machine.am_bytes // _PART_OF_AM // item
-        share = max(_LEAST_COLUMNS, ceildiv(at_hand(self.width), machine.cores))
+        share = max(_LEAST_COLUMNS, ceildiv(size_hint(self.width), machine.cores))
         columns = largest((self.width,), min(share, room))
         rows = largest(
             (max(1, self.moves),),
-            min(room // at_hand(columns.elements), machine.am_bytes // _PART_OF_AM // 8),
+            min(room // size_hint(columns.elements), machine.am_bytes // _PART_OF_AM // 8),
         )
         stores = self.statement.results[0].stores
         with self.b.for_(*core_share(self.b, self.kernel, columns.blocks)) as block:
@@ -183,8 +185,8 @@ class _Gather:
             [blocks.extents[a] for a in g] for g in (self.rows, self.columns)
         )
         columns = largest(column_extents, room)
-        share = ceildiv(at_hand(prod(row_extents)), self.kernel.machine.cores)
-        rows = largest(row_extents, min(share, room // at_hand(columns.elements)))
+        share = ceildiv(size_hint(prod(row_extents)), self.kernel.machine.cores)
+        rows = largest(row_extents, min(share, room // size_hint(columns.elements)))
         tile = b.tile(found.table.dtype, rows.elements, columns.elements)
         computed = self._computed_numbers(rows)
         ids = (

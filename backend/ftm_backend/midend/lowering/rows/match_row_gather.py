@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value, walk
 from ftm_backend.midend.lowering.gemm.block_transfers import nodes_above
-from ftm_backend.symbolic import at_hand, seen_equal
+from ftm_backend.symbolic import guarded_equal, size_hint
 
 __all__ = ["RowGather", "match_gather"]
 
@@ -90,13 +90,13 @@ def match_gather(statement: Statement) -> RowGather | None:
             data.append(term)
     if not data:
         return None
-    loops = [k for k, extent in enumerate(statement.loops) if not seen_equal(extent, 1)]
+    loops = [k for k, extent in enumerate(statement.loops) if not guarded_equal(extent, 1)]
     columns: list[int] = []
     length = 1
     # In the order of the size hints: the order of a loop of extent 1 is arbitrary, and a column's
     # stride is the product of the previous columns' extents.
-    for loop in sorted(loops, key=lambda k: at_hand(address.coeffs[k])):
-        if seen_equal(address.coeffs[loop], length) and not _depends(data, loop):
+    for loop in sorted(loops, key=lambda k: size_hint(address.coeffs[k])):
+        if guarded_equal(address.coeffs[loop], length) and not _depends(data, loop):
             columns.insert(0, loop)
             length *= statement.loops[loop]
     if length < SHORTEST_ROW:

@@ -18,7 +18,7 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers
 from ftm_backend.midend.lowering.rows.gather_scatter import largest
 from ftm_backend.midend.lowering.sort.merge_pass import merge_runs
-from ftm_backend.symbolic import at_hand, ceildiv, divides
+from ftm_backend.symbolic import ceildiv, divides, size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 _ITEM = ELEMENT_BYTES["i64"]
@@ -40,7 +40,7 @@ def one_core(statement: Statement, machine: MachineParameters) -> bool:
     rows, length = statement.loops
     if rows == 1 and length <= chunk_elements(machine):
         return True
-    return at_hand(rows * length) * max(1, at_hand(length).bit_length()) < _ONE_CORE_STEPS
+    return size_hint(rows * length) * max(1, size_hint(length).bit_length()) < _ONE_CORE_STEPS
 
 
 @dataclass(frozen=True)

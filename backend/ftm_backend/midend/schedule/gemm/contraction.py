@@ -27,7 +27,7 @@ from math import prod
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement
 from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic as TiledOperand
-from ftm_backend.symbolic import at_hand, is_walked, seen_equal
+from ftm_backend.symbolic import guarded_equal, may_exceed_one, size_hint
 from ftm_backend.target.element_types import ACCUMULATORS
 
 __all__ = [
@@ -121,13 +121,17 @@ def contraction_index(statements: Sequence[Statement]) -> int:
 
 def _is_row_reduction(contraction: Contraction) -> bool:
     """Whether each element of the result is the sum of one contiguous row (a GEMV or a dot)."""
-    loops = [k for k, extent in enumerate(contraction.statement.loops) if not seen_equal(extent, 1)]
+    loops = [
+        k for k, extent in enumerate(contraction.statement.loops) if not guarded_equal(extent, 1)
+    ]
     groups = {loop: contraction.group_of(loop) for loop in loops}
     free = {group for group in groups.values() if group in ("m", "n")}
     if len(free) != 1:
         return not free
     matrix = contraction.a if free == {"m"} else contraction.b
-    return any(groups[loop] == "k" and seen_equal(matrix.index.coeffs[loop], 1) for loop in loops)
+    return any(
+        groups[loop] == "k" and guarded_equal(matrix.index.coeffs[loop], 1) for loop in loops
+    )
 
 
 @dataclass(frozen=True)
@@ -159,10 +163,10 @@ class ContractionForm:
         [m][2]``, as where two sub-pixel phases of a transposed convolution share a row.
         """
         c = self.accesses[2].coeffs
-        if not self.m or len(self.n) < 2 or at_hand(c[self.m[-1]]) != 2:
+        if not self.m or len(self.n) < 2 or size_hint(c[self.m[-1]]) != 2:
             return None
         return next(
-            (k for k in self.n if at_hand(c[k]) == 1 and at_hand(self.extents[k]) == 2), None
+            (k for k in self.n if size_hint(c[k]) == 1 and size_hint(self.extents[k]) == 2), None
         )
 
     def with_interleaved_columns(self) -> ContractionForm:
@@ -186,7 +190,7 @@ class ContractionForm:
         """
         length = 1
         for steps, axis in enumerate(reversed(group)):
-            if not seen_equal(access.coeffs[axis], length):
+            if not guarded_equal(access.coeffs[axis], length):
                 return length if steps else 0
             length *= self.extents[axis]
         return length if group else 0
@@ -195,9 +199,9 @@ class ContractionForm:
         """Return the same as ``run`` for strides of either sign, with the sizes' hints."""
         length = 1
         for axis in reversed(group):
-            if abs(at_hand(access.coeffs[axis])) != length:
+            if abs(size_hint(access.coeffs[axis])) != length:
                 break
-            length *= at_hand(self.extents[axis])
+            length *= size_hint(self.extents[axis])
         return length
 
     def operand(
@@ -214,7 +218,7 @@ class ContractionForm:
         batched = any(access.coeffs[axis] for axis in self.batch)
         runs = self.run(access, outer), self.run(access, inner)
         coalesces = [
-            not group or seen_equal(access.coeffs[group[-1]], run)
+            not group or guarded_equal(access.coeffs[group[-1]], run)
             for group, run in ((inner, runs[0]), (outer, runs[1]))
         ]
         adjacent = max(self._adjacent_run(access, outer), self._adjacent_run(access, inner))
@@ -241,7 +245,7 @@ def axes_of(
     ]
     groups: dict[str, list[int]] = {"batch": [], "m": [], "n": [], "k": []}
     for loop, extent in enumerate(loops):
-        if is_walked(extent) or not extent:  # keep extents other than 1, and 0
+        if may_exceed_one(extent) or not extent:  # keep extents other than 1, and 0
             groups[contraction.group_of(loop)].append(loop)
 
     overlapping = [x for x in accesses[:2] if window_boxes and overlaps(x, loops)]
@@ -252,9 +256,9 @@ def axes_of(
         # of A and B, or by the operand whose windows overlap.
         reduced = contraction.statement.reduced[loop]
         return (
-            max(abs(at_hand(x.coeffs[loop])) for x in reduced_by)
+            max(abs(size_hint(x.coeffs[loop])) for x in reduced_by)
             if reduced
-            else abs(at_hand(accesses[2].coeffs[loop]))
+            else abs(size_hint(accesses[2].coeffs[loop]))
         )
 
     for members in groups.values():
@@ -266,9 +270,9 @@ def axes_of(
 def overlaps(access: Affine, loops: Sequence[int]) -> bool:
     """Whether two different indices of the loops access the same element."""
     steps = sorted(
-        (abs(at_hand(c)), at_hand(n))
+        (abs(size_hint(c)), size_hint(n))
         for c, n in zip(access.coeffs, loops, strict=True)
-        if at_hand(c) and at_hand(n) > 1
+        if size_hint(c) and size_hint(n) > 1
     )
     reach = 0
     for stride, extent in steps:
@@ -299,7 +303,7 @@ def merge_loops(
         axes: list[int] = []
         for loop in members:
             if axes and all(
-                seen_equal(x.coeffs[inner_loops[-1]], x.coeffs[loop] * loops[loop])
+                guarded_equal(x.coeffs[inner_loops[-1]], x.coeffs[loop] * loops[loop])
                 for x in accesses
             ):
                 extents[-1] *= loops[loop]

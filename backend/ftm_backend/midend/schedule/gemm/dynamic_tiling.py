@@ -17,7 +17,7 @@ from ftm_backend.midend.schedule.gemm.tiling import (
     TilingProblem,
     plan,
 )
-from ftm_backend.symbolic import SymInt, at_hand, ceildiv
+from ftm_backend.symbolic import SymInt, ceildiv, size_hint
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["balanced_cut", "dynamic_cut", "dynamic_plan"]
@@ -45,7 +45,8 @@ def dynamic_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTili
 
 def _with_hints(problem: TilingProblem) -> TilingProblem:
     batch, m, n, k = (
-        tuple(map(at_hand, extents)) for extents in (problem.batch, problem.m, problem.n, problem.k)
+        tuple(map(size_hint, extents))
+        for extents in (problem.batch, problem.m, problem.n, problem.k)
     )
     a, b, c = (_operand(operand) for operand in (problem.a, problem.b, problem.c))
     dynamic_dims = _first_dynamic(problem.m), _first_dynamic(problem.n), _first_dynamic(problem.k)
@@ -61,7 +62,7 @@ def _first_dynamic(extents: Sequence[int]) -> int:
 
 def _operand(operand: OperandTraffic) -> OperandTraffic:
     first, second = operand.runs
-    return replace(operand, runs=(at_hand(first), at_hand(second)))
+    return replace(operand, runs=(size_hint(first), size_hint(second)))
 
 
 def dynamic_cut(cut: TileCut, extents: Sequence[int]) -> TileCut:
@@ -75,7 +76,7 @@ def dynamic_cut(cut: TileCut, extents: Sequence[int]) -> TileCut:
         prod(extents[cut.dim + 1 :]),
         prod(extents[: cut.dim]),
     )
-    size = extent if cut.size == at_hand(extent) else cut.size
+    size = extent if cut.size == size_hint(extent) else cut.size
     return TileCut(cut.dim, size, size * inside, outside * ceildiv(extent, size))
 
 

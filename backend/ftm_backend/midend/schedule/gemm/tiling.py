@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide
-from ftm_backend.symbolic import at_hand
+from ftm_backend.symbolic import size_hint
 from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -293,7 +293,7 @@ def pitch(columns: Any, dtype: str) -> Any:
     """
     item = ELEMENT_BYTES[dtype]
     # The hint decides for all values of a symbolic size: the padding is cheap.
-    return columns + (at_hand(columns) * item % 512 == 0) * (64 // item)
+    return columns + (size_hint(columns) * item % 512 == 0) * (64 // item)
 
 
 def _slot(rows: Any, columns: Any, dtype: str) -> Any:

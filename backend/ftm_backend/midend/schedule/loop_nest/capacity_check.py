@@ -15,7 +15,7 @@ from ftm_backend.midend.schedule.loop_nest.iteration_domain import (
     strides_of,
 )
 from ftm_backend.midend.schedule.loop_nest.tile_axes import index_nodes
-from ftm_backend.symbolic import at_hand
+from ftm_backend.symbolic import size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["MOST_STATEMENTS", "ONE_CORE_WORK", "Stored", "common_domain", "fits_tiles"]
@@ -60,8 +60,8 @@ def _fits(
     If these are columns, it must have at least a vector's width of the free dimensions.
     """
     held = set(shape.held)
-    width = at_hand(volume([leaf.extent for leaf in held]))
-    free = at_hand(volume([leaf.extent for leaf in shape.free]))
+    width = size_hint(volume([leaf.extent for leaf in held]))
+    free = size_hint(volume([leaf.extent for leaf in shape.free]))
     if free < machine.cores and width * len(domain.loops) > ONE_CORE_WORK:
         return False
     across = min(free, _VECTOR) if shape.transposed else 1

@@ -15,7 +15,13 @@ from dataclasses import dataclass, field
 from ftm_backend.ir.linalg.affine import Affine, digits, volume
 from ftm_backend.ir.linalg.function import Operand, Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.symbolic import always_equal, at_hand, divides, is_walked, seen_equal
+from ftm_backend.symbolic import (
+    divides,
+    guarded_equal,
+    may_exceed_one,
+    size_hint,
+    statically_known_equal,
+)
 
 _SHORT = 16  # with fewer columns, vector code is mostly idle
 
@@ -30,7 +36,7 @@ class DomainDim:
     def leaves(self) -> list[DomainDim]:
         """Return the unsplit dimensions inside this one, outermost first, without extents of 1."""
         if self.parts is None:
-            return [self] if is_walked(self.extent) else []
+            return [self] if may_exceed_one(self.extent) else []
         return self.parts[0].leaves() + self.parts[1].leaves()
 
     def split(self, inner: int) -> tuple[DomainDim, DomainDim]:
@@ -49,7 +55,7 @@ def leaves_of(dims: Sequence[DomainDim]) -> list[DomainDim]:
     for dim in dims:  # most dimensions are unsplit: avoid the call
         if dim.parts is not None:
             found += dim.leaves()
-        elif is_walked(dim.extent):
+        elif may_exceed_one(dim.extent):
             found.append(dim)
     return found
 
@@ -99,7 +105,7 @@ class IterationDomain:
             Whether that is possible. If not, the statement is not added.
         """
         mapping: list[list[DomainDim] | None] = [
-            None if is_walked(n) else [] for n in statement.loops
+            None if may_exceed_one(n) else [] for n in statement.loops
         ]
         for operand in statement.operands:
             producer = operand.value.producer
@@ -180,7 +186,7 @@ class IterationDomain:
         read = digits(statement.loops, operand.index)
         if written is None or read is None:
             return False
-        if not always_equal(
+        if not statically_known_equal(
             volume([producer.loops[k] for k in written]), volume([statement.loops[k] for k in read])
         ):
             return False
@@ -210,8 +216,8 @@ class IterationDomain:
             for k, (n, c) in enumerate(zip(other.loops, other_index.index.coeffs, strict=True)):
                 leaves = leaves_of(self.loops[other][k])
                 if (
-                    always_equal(n, extent)
-                    and always_equal(c, stride)
+                    statically_known_equal(n, extent)
+                    and statically_known_equal(c, stride)
                     and not used.intersection(leaves)
                 ):
                     mapping[loop] = leaves
@@ -231,7 +237,7 @@ class IterationDomain:
         missing = [k for k, dims in enumerate(mapping) if dims is None]
         if unused:
             matched = None
-            if always_equal(
+            if statically_known_equal(
                 volume([d.extent for d in unused]), volume([statement.loops[k] for k in missing])
             ):
                 matched = _group_leaves([statement.loops[k] for k in missing], unused)
@@ -301,9 +307,9 @@ class IterationDomain:
         They should if they are a short window, or if memory is contiguous along the free leaves.
         """
         if (
-            at_hand(volume([leaf.extent for leaf in held]))
+            size_hint(volume([leaf.extent for leaf in held]))
             < _SHORT
-            <= at_hand(volume([leaf.extent for leaf in free]))
+            <= size_hint(volume([leaf.extent for leaf in free]))
         ):
             return True
         along = {True: 0, False: 0}
@@ -311,8 +317,8 @@ class IterationDomain:
             (self.loops[s], o.index.coeffs) for s, o in self.fetched()
         ).items():
             strides = strides_of(loops, coeffs)
-            contiguous = [leaf for leaf, step in strides.items() if seen_equal(step, 1)]
-            elements = at_hand(volume([leaf.extent for leaf in strides])) if contiguous else 0
+            contiguous = [leaf for leaf, step in strides.items() if guarded_equal(step, 1)]
+            elements = size_hint(volume([leaf.extent for leaf in strides])) if contiguous else 0
             for leaf in contiguous:
                 along[leaf in free] += count * elements
         return along[True] > along[False]
@@ -347,7 +353,7 @@ def _group_leaves(
     for extent in reversed(extents):
         group: list[DomainDim] = []
         need = extent
-        while is_walked(need):
+        while may_exceed_one(need):
             if not remaining:
                 return None
             leaf = remaining.pop()

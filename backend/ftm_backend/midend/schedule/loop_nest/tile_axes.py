@@ -18,7 +18,7 @@ from ftm_backend.midend.schedule.loop_nest.iteration_domain import (
     IterationDomain,
     domain_of,
 )
-from ftm_backend.symbolic import at_hand, seen_equal
+from ftm_backend.symbolic import guarded_equal, size_hint
 
 
 @dataclass(eq=False, slots=True)
@@ -112,12 +112,12 @@ def _order(
 ) -> list[DomainDim]:
     """Return the leaves in the order of the largest access, with free leaves first."""
     leaves = domain.leaves()
-    main = max(strides, key=lambda f: at_hand(volume([leaf.extent for leaf in f])), default={})
+    main = max(strides, key=lambda f: size_hint(volume([leaf.extent for leaf in f])), default={})
     held = set(shape.held)
     position = {leaf: k for k, leaf in enumerate(leaves)}
     return sorted(
         leaves,
-        key=lambda leaf: (leaf in held, -abs(at_hand(main.get(leaf, 1 << 62))), position[leaf]),
+        key=lambda leaf: (leaf in held, -abs(size_hint(main.get(leaf, 1 << 62))), position[leaf]),
     )
 
 
@@ -136,4 +136,4 @@ def _have_common_stride(
         return False
     if any((outer in s) != (inner in s) for s in reduced.values()):
         return False
-    return all(seen_equal(f.get(outer, 0), f.get(inner, 0) * inner.extent) for f in strides)
+    return all(guarded_equal(f.get(outer, 0), f.get(inner, 0) * inner.extent) for f in strides)

@@ -21,7 +21,7 @@ from ftm_backend.midend.schedule.loop_nest.tile_axes import (
     TileAxis,
     axes_of,
 )
-from ftm_backend.symbolic import at_hand, ceildiv, lower_bound, seen_equal
+from ftm_backend.symbolic import ceildiv, guarded_equal, lower_bound, size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 _WIDE = 1024  # columns that keep vector code busy; axes are joined to reach it
@@ -117,21 +117,23 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
         candidates = list(axes.axes)
     if not candidates:
         return [], []
-    positions = [(p, at_hand(volume([a.extent for a in p.steps]))) for p in memory_positions(axes)]
+    positions = [
+        (p, size_hint(volume([a.extent for a in p.steps]))) for p in memory_positions(axes)
+    ]
     order = {a: k for k, a in enumerate(axes.axes)}
 
     def unit_strides(axis: TileAxis) -> tuple[int, int, int]:
         runs = sum(
-            weight * min(at_hand(axis.extent), 16)
+            weight * min(size_hint(axis.extent), 16)
             for position, weight in positions
-            if seen_equal(abs(position.steps.get(axis, 0)), 1)
+            if guarded_equal(abs(position.steps.get(axis, 0)), 1)
         )
-        return (runs, at_hand(axis.extent), order[axis])
+        return (runs, size_hint(axis.extent), order[axis])
 
     columns = [max(candidates, key=unit_strides)]
     rest = [a for a in reversed(axes.axes) if a in candidates and a not in columns]
     for axis in list(rest):
-        if at_hand(volume([a.extent for a in columns])) >= _WIDE:
+        if size_hint(volume([a.extent for a in columns])) >= _WIDE:
             break
         varies_alike = all(
             bool(position.steps.get(axis)) == any(position.steps.get(c) for c in columns)
@@ -149,7 +151,7 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
     reduced_rows = (preferred or rest)[0] in reduced
     rows: list[TileAxis] = []
     for axis in rest:
-        if (axis in reduced) == reduced_rows and at_hand(
+        if (axis in reduced) == reduced_rows and size_hint(
             volume([a.extent for a in (*rows, *columns)])
         ) < 4 * _WIDE:
             rows.append(axis)
@@ -187,7 +189,7 @@ def line_bytes(axes: TileAxes, across: list[TileAxis]) -> int:
         across: Axes of these rows or columns. A tensor that does not depend on them has a single
             element.
     """
-    count = at_hand(volume([a.extent for a in across]))
+    count = size_hint(volume([a.extent for a in across]))
     return max(
         sum(
             size * (count if any(position.steps.get(a) for a in across) else 1)
@@ -240,16 +242,16 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
     if shape.resident and shape.transposed:
         _fit(plan, columns, _columns_of_whole_rows(plan, axes))
     elif shape.resident and kernel.machine.tile_buffers > 1:
-        each = line_bytes(axes, columns) + pattern_bytes(axes, rows, columns) * at_hand(
+        each = line_bytes(axes, columns) + pattern_bytes(axes, rows, columns) * size_hint(
             plan.column_count()
         )
         _fit(plan, rows, max(kernel.machine.am_bytes // _SHARE // each, 1))
     elif shape.resident:
-        _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
+        _fit(plan, rows, max(elements // max(size_hint(plan.column_count()), 1), 1))
     else:
         if columns:
             _cut_axis(plan, columns, max(elements // 8 if rows else elements, 1))
-        _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
+        _fit(plan, rows, max(elements // max(size_hint(plan.column_count()), 1), 1))
     if not kernel.one_core:
         _cut_for_cores(plan, axes)
 
@@ -260,7 +262,7 @@ def _columns_of_whole_rows(plan: NestTiling, axes: TileAxes) -> int:
     They are a multiple of DMA granules if they are at least one, or if AM has room for one.
     """
     am, granule = axes.kernel.machine.am_bytes, _granule_columns(plan, axes)
-    each = line_bytes(axes, plan.rows) + pattern_bytes(axes, plan.rows, plan.columns) * at_hand(
+    each = line_bytes(axes, plan.rows) + pattern_bytes(axes, plan.rows, plan.columns) * size_hint(
         plan.row_count()
     )
     most = max(am // _SHARE // each, 1)
@@ -275,7 +277,7 @@ def _granule_columns(plan: NestTiling, axes: TileAxes) -> int:
         size
         for size, position in _tiles(axes)
         if plan.columns
-        and abs(at_hand(position.steps.get(plan.columns[-1], 0))) == 1
+        and abs(size_hint(position.steps.get(plan.columns[-1], 0))) == 1
         and any(position.steps.get(a) for a in plan.rows)
     ]
     return max(1, axes.kernel.machine.dma_granule // min(sizes)) if sizes else 1
@@ -283,7 +285,7 @@ def _granule_columns(plan: NestTiling, axes: TileAxes) -> int:
 
 def _fit(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
     """Limit ``group`` to ``limit`` elements: move outer axes to loops, then cut the outermost."""
-    while len(group) > 1 and at_hand(volume([a.extent for a in group[1:]])) > at_hand(limit):
+    while len(group) > 1 and size_hint(volume([a.extent for a in group[1:]])) > size_hint(limit):
         group.pop(0)
     if group:
         _cut_axis(plan, group, limit)
@@ -291,10 +293,10 @@ def _fit(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
 
 def _cut_axis(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
     """Cut ``group`` into even parts of at most ``limit`` elements."""
-    inner, extent = at_hand(volume([a.extent for a in group[1:]])), group[0].extent
-    most = max(at_hand(limit) // max(inner, 1), 1)
-    if at_hand(extent) > most:
-        plan.cut[group[0]] = ceildiv(at_hand(extent), ceildiv(at_hand(extent), most))
+    inner, extent = size_hint(volume([a.extent for a in group[1:]])), group[0].extent
+    most = max(size_hint(limit) // max(inner, 1), 1)
+    if size_hint(extent) > most:
+        plan.cut[group[0]] = ceildiv(size_hint(extent), ceildiv(size_hint(extent), most))
 
 
 def _cut_for_cores(plan: NestTiling, axes: TileAxes) -> None:
@@ -311,30 +313,32 @@ def _cut_for_cores(plan: NestTiling, axes: TileAxes) -> None:
         axis = group[0]
         levels = _levels(plan, axes)
         within = [level for level in levels if level.axis in reduced]
-        least = _RUN if at_hand(volume([level.trip_count for level in within])) <= wanted else _WIDE
-        if axis not in reduced and at_hand(volume([a.extent for a in group])) >= wanted * least:
+        least = (
+            _RUN if size_hint(volume([level.trip_count for level in within])) <= wanted else _WIDE
+        )
+        if axis not in reduced and size_hint(volume([a.extent for a in group])) >= wanted * least:
             # Cores with separate results need not combine partial sums.
             levels = [level for level in levels if level not in within]
-        tiles = at_hand(volume([level.trip_count for level in levels]))
+        tiles = size_hint(volume([level.trip_count for level in levels]))
         if tiles >= wanted:
             continue
         step = plan.cut.get(axis, axis.extent)
-        cut = at_hand(ceildiv(axis.extent, step))
+        cut = size_hint(ceildiv(axis.extent, step))
         pieces = (
             ceildiv(cut * wanted, tiles)
             if axes.kernel.machine.tile_buffers > 1
             else cut * ceildiv(wanted, tiles)
         )
-        pieces = min(pieces, at_hand(axis.extent))
-        step = ceildiv(at_hand(axis.extent), pieces)
+        pieces = min(pieces, size_hint(axis.extent))
+        step = ceildiv(size_hint(axis.extent), pieces)
         if shape.transposed:  # transfers below a granule are not faster on more cores
             step = max(
                 step,
                 ceildiv(
-                    _granule_columns(plan, axes), at_hand(volume([a.extent for a in group[1:]]))
+                    _granule_columns(plan, axes), size_hint(volume([a.extent for a in group[1:]]))
                 ),
             )
-        if at_hand(step) < at_hand(axis.extent):
+        if size_hint(step) < size_hint(axis.extent):
             plan.cut[axis] = step
 
 
@@ -369,16 +373,16 @@ def _choose_shared_level(plan: NestTiling, axes: TileAxes) -> None:
     if kernel.one_core:
         return
     outer, inner = plan.levels[: plan.accumulator_depth], plan.levels[plan.accumulator_depth :]
-    best = max(outer, key=lambda level: at_hand(level.trip_count), default=None)
-    widest = max(inner, key=lambda level: at_hand(level.trip_count), default=None)
+    best = max(outer, key=lambda level: size_hint(level.trip_count), default=None)
+    widest = max(inner, key=lambda level: size_hint(level.trip_count), default=None)
     cores = kernel.machine.cores
     if (
         widest is not None
-        and (best is None or at_hand(best.trip_count) < cores)
-        and at_hand(widest.trip_count) > 1
+        and (best is None or size_hint(best.trip_count) < cores)
+        and size_hint(widest.trip_count) > 1
         and _can_split(axes)
     ):
-        plan.shared_level, plan.parts = widest, min(at_hand(widest.trip_count), 2 * cores)
+        plan.shared_level, plan.parts = widest, min(size_hint(widest.trip_count), 2 * cores)
     else:
         plan.shared_level = best
 

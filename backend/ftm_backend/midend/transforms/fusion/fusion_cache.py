@@ -83,7 +83,7 @@ class FusionCache:
     def __init__(self, machine: MachineParameters, stored: Stored) -> None:
         self.machine, self.stored = machine, stored
         self._named: dict[Statement, StructuralName] = {}
-        self._remembers = symbolic.current() is None
+        self._remembers = symbolic.current_env() is None
 
     def named(self, statement: Statement) -> StructuralName:
         """A statement's name, found once: what it stores by itself must be known."""

@@ -15,7 +15,7 @@ from ftm_backend.midend.lowering.sort import lower as sort
 from ftm_backend.midend.schedule.loop_nest.capacity_check import ONE_CORE_WORK
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_candidate import ChainCandidate, NestCandidate
-from ftm_backend.symbolic import at_hand
+from ftm_backend.symbolic import size_hint
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["FusionGroup", "place_on_cores", "single"]
@@ -73,7 +73,7 @@ def place_on_cores(cluster: FusionGroup, machine: MachineParameters) -> None:
         cluster.one_core = col2im.one_core(cluster.statements, machine)
     elif cluster.kind == "nest":
         work = sum(
-            max(at_hand(s.volume), at_hand(volume(s.results[0].value.shape)))
+            max(size_hint(s.volume), size_hint(volume(s.results[0].value.shape)))
             for s in cluster.statements
         )
         cluster.one_core = work < ONE_CORE_WORK

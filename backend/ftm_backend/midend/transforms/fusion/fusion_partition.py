@@ -20,7 +20,7 @@ from ftm_backend.ir.linalg.function import Operand, SequentialLoop, Statement, S
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_candidate import NestCandidate
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores, single
-from ftm_backend.symbolic import at_hand
+from ftm_backend.symbolic import size_hint
 
 _T = TypeVar("_T")
 
@@ -147,7 +147,9 @@ class FusionPartitioner:
         """Kernels that read the largest tensors that ``s`` reads: sharing one saves a pass over
         memory."""
         wide = [
-            o.value for o in s.operands if 2 * at_hand(volume(o.value.shape)) >= at_hand(s.volume)
+            o.value
+            for o in s.operands
+            if 2 * size_hint(volume(o.value.shape)) >= size_hint(s.volume)
         ]
         found = [self._cluster[self._reader[v]] for v in wide if v in self._reader]
         return [c for c in dict.fromkeys(found) if c.kind == "nest" and not self._is_closed(c)]

@@ -22,7 +22,7 @@ from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.lowering.registry import LOWERINGS
 from ftm_backend.midend.transforms.fusion.fuse_ops import home_of
 from ftm_backend.midend.transforms.memory.best_fit_arena import Arena, region
-from ftm_backend.symbolic import always_equal
+from ftm_backend.symbolic import statically_known_equal
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["assign_buffers"]
@@ -215,7 +215,7 @@ class _Planner:
                 given.symbol in inputs
                 and given not in taken
                 and given.last <= out.first
-                and always_equal(given.count, out.count)
+                and statically_known_equal(given.count, out.count)
                 and inputs[given.symbol] == outputs[out.symbol][1]
             )
 
@@ -260,7 +260,7 @@ class _Planner:
                         (
                             b
                             for b in dying
-                            if always_equal(b.count, buffer.count)
+                            if statically_known_equal(b.count, buffer.count)
                             and self._alike.may_overwrite(
                                 step.kernel,
                                 step.outputs.index(buffer),

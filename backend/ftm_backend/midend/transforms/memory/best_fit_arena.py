@@ -7,10 +7,10 @@ from bisect import bisect_left, insort
 from ftm_backend.symbolic import (
     PartialOrder,
     SymInt,
-    always_equal,
-    at_hand,
     ceildiv,
-    never_negative,
+    size_hint,
+    statically_known_equal,
+    statically_known_nonnegative,
 )
 from ftm_backend.target.element_types import MEMORY_ALIGNMENT
 
@@ -18,7 +18,11 @@ from ftm_backend.target.element_types import MEMORY_ALIGNMENT
 def region(count: int) -> int:
     """Bytes of the region of a buffer of ``count`` bytes."""
     rounded = ceildiv(count, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT
-    return rounded if never_negative(rounded - MEMORY_ALIGNMENT) else max(MEMORY_ALIGNMENT, rounded)
+    return (
+        rounded
+        if statically_known_nonnegative(rounded - MEMORY_ALIGNMENT)
+        else max(MEMORY_ALIGNMENT, rounded)
+    )
 
 
 class Arena:
@@ -48,12 +52,12 @@ class Arena:
             # A hole that reaches the end grows instead of being left behind.
             offset = self._ends.get(self.size, self.size)
             size = need
-            if not never_negative(need - self.size + offset):
+            if not statically_known_nonnegative(need - self.size + offset):
                 offset = self.size
-            if not always_equal(offset, self.size):
+            if not statically_known_equal(offset, self.size):
                 self._remove(offset, self.size - offset)
             self.size = offset + need
-        if not always_equal(size, need):
+        if not statically_known_equal(size, need):
             self._insert(offset + need, size - need)
         return offset
 
@@ -65,11 +69,9 @@ class Arena:
                 return self._by_size[place]
         number = self._order.number(need)
         large = [
-            hole
-            for hole in self._general
-            if self._order.never_less(self._order.number(hole[0]), number)
+            hole for hole in self._general if self._order.is_ge(self._order.number(hole[0]), number)
         ]
-        return min(large, key=lambda hole: at_hand(hole[0]), default=None)
+        return min(large, key=lambda hole: size_hint(hole[0]), default=None)
 
     def give(self, offset: int, count: int) -> None:
         """Returns a region."""
@@ -105,4 +107,4 @@ class Arena:
 
 
 def _order(hole: tuple[int, int]) -> tuple[int, int]:
-    return hole[0], at_hand(hole[1])
+    return hole[0], size_hint(hole[1])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ftm_backend.ir.linalg.affine import Affine, digits
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, walk
-from ftm_backend.symbolic import is_walked, seen_equal
+from ftm_backend.symbolic import guarded_equal, may_exceed_one
 
 Piece = tuple[int, int]
 """Loop number, and which of its pieces (outer first)."""
@@ -130,7 +130,7 @@ def _over_extents(
     groups: list[list[Piece]] = []
     for extent in extents:
         group: list[Piece] = []
-        while is_walked(extent):
+        while may_exceed_one(extent):
             k, j = queue.pop(0)
             group.append((k, j))
             extent //= splits[k][j]
@@ -186,7 +186,7 @@ def _rewritten(
         for group in groups:
             steps = [(index.coeffs[k] * inner[k][j], splits[k][j]) for k, j in group]
             for (outer, _), (step, extent) in itertools.pairwise(steps):
-                if not seen_equal(outer, step * extent):
+                if not guarded_equal(outer, step * extent):
                     raise _Mismatch
             coeffs.append(steps[-1][0] if steps else 0)
         return Affine(index.const, tuple(coeffs))

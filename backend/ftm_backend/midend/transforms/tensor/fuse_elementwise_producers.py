@@ -23,7 +23,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.midend.analysis.body_cost import operations
 from ftm_backend.midend.schedule.gemm.contraction import match
-from ftm_backend.symbolic import is_integer, seen_equal
+from ftm_backend.symbolic import guarded_equal, is_integer
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["fuse_elementwise_producers"]
@@ -52,7 +52,7 @@ def fuse_elementwise_producers(
         elif not _is_elementwise(item):
             continue
         elif any(
-            o.value in products and seen_equal(volume(o.value.shape), item.volume)
+            o.value in products and guarded_equal(volume(o.value.shape), item.volume)
             for o in item.operands
         ):
             function.body[position] = _inlined(item, scaled)
@@ -90,14 +90,15 @@ def _is_from(statement: Statement, entering: set[Value], scaled: dict[Value, Sta
     alone = all(node.op != "index" for node in walk([result.yields]))
     known = operand.value in entering or operand.value in scaled
     whole = all(
-        seen_equal(statement.volume, volume(value.shape)) for value in (result.value, operand.value)
+        guarded_equal(statement.volume, volume(value.shape))
+        for value in (result.value, operand.value)
     )
     return (
         alone
         and known
         and whole
         and operand.value.border is None
-        and operand.index.seen_equal(result.index)
+        and operand.index.guarded_equal(result.index)
     )
 
 
