@@ -84,7 +84,7 @@ def metric_names() -> list[str]:
     return sorted(_C._metric_names())
 
 
-def metric_data(name: str) -> tuple[int, float, tuple[tuple[float, float], ...]] | None:
+def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | None:
     """Return a metric's data.
 
     Args:
