@@ -1,7 +1,7 @@
-"""What a machine must do to be compatible: instructions, ops and models, run on it and compared.
+"""Conformance tests for machines: instructions, ops and models are executed and compared.
 
-What is right comes from elsewhere: an instruction's example carries its results, and programs are
-compared with what upstream MLIR and LLVM compute from the same linalg.
+The expected results come from elsewhere: the example of an instruction has its results, and
+programs are compared with upstream MLIR and LLVM on the same linalg.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checks themselves: each runs something on a machine and compares it with what is right."""
+"""The checks: each executes something on a machine and compares the results."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from ftm_backend.torch_mlir import execution_engine
 
 __all__ = ["models", "run_all"]
 
-# else 1e-4: order of summation, and machines' own mathematics
+# Others: 1e-4. Machines differ in the order of summation and in elementary functions.
 _TOLERANCE = {"f16": 2e-3, "bf16": 2e-2}
-_RUNS = 5  # of a model, the fastest counts
+_RUNS = 5  # runs of a model, of which the fastest counts
 
 
 def run_all(machine: Machine, preset: str, only: str = "") -> list[CheckOutcome]:
-    """Runs all checks on an open machine.
+    """Run all checks on an open machine.
 
     Args:
-        preset: that programs are compiled for.
-        only: part of the names of the checks to run; "" for all.
+        machine: The machine.
+        preset: Preset that programs are compiled for.
+        only: Run checks whose names contain this; "" for all.
     """
     return [check() for name, check in _checks(machine, preset) if only in name]
 
@@ -51,8 +52,7 @@ def _checks(machine: Machine, preset: str) -> Iterator[tuple[str, Callable[[], C
 
 
 def models() -> dict[str, str]:
-    """Name to trace of the models, recorded from PyTorch
-    (``tests/frontends/conformance_models.py``)."""
+    """Return the traces of models by name (see ``tests/frontends/conformance_models.py``)."""
     files = [
         f
         for f in resources.files("ftm_backend.conformance").joinpath("models").iterdir()
@@ -111,7 +111,7 @@ def _program(machine: Machine, preset: str, name: str, text: str) -> CheckOutcom
 
 
 def _array(generator: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers between -2 and 2; small indices for integers."""
+    """Return floats between -2 and 2, or small indices for other dtypes."""
     facts = DTYPES[dtype]
     if facts.kind != "float":
         return generator.integers(0, 2, shape).astype(facts.numpy)

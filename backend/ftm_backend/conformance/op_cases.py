@@ -1,5 +1,4 @@
-"""Small programs of one op each: every family of op records that a machine has instructions of its
-own for."""
+"""Small programs of one op each, covering the op families that have instructions of their own."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _INTEGER = (
 
 
 def traces() -> dict[str, str]:
-    """Name to trace."""
+    """Return the traces by name."""
     found: dict[str, str] = {}
     for dtype in FLOATS:
         for op in _UNARY:
@@ -84,14 +83,18 @@ def traces() -> dict[str, str]:
         "convolution",
         ["f32[2,3,9,9]", "f32[4,3,3,3]", "f32[4]"],
         "f32[2,4,9,9]",
-        "input=%0, weight=%1, bias=%2, stride=[1,1], padding=[1,1], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1",
+        "input=%0, weight=%1, bias=%2, stride=[1,1], padding=[1,1], dilation=[1,1], "
+        "transposed=false, output_padding=[0,0], groups=1",
     )
     found["sort"] = (
-        "trace\n  %0 = param f32[5,40]\n  %1, %2 = aten::sort(self=%0, dim=1, descending=false) : f32[5,40], i64[5,40]\n  return %1\n"
+        "trace\n  %0 = param f32[5,40]\n"
+        "  %1, %2 = aten::sort(self=%0, dim=1, descending=false) : f32[5,40], i64[5,40]\n"
+        "  return %1\n"
     )
     found["rand"] = (
         "trace\n  $0 = scalar i64\n  $1 = scalar i64\n"
-        "  %0 = aten::rand(size=[40], dtype=f32, layout=none, device=none, pin_memory=none, seed=$0, offset=$1) : f32[40]\n  return %0\n"
+        "  %0 = aten::rand(size=[40], dtype=f32, layout=none, device=none, pin_memory=none, "
+        "seed=$0, offset=$1) : f32[40]\n  return %0\n"
     )
     return found
 

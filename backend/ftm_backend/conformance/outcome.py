@@ -11,11 +11,14 @@ __all__ = ["CheckOutcome", "report"]
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """One check.
+    """The outcome of one check.
 
-    name: its kind and what it is of, as a file of expected failures has it. passed: whether the
-    machine did as it must. detail: what differs, or why it did not run. seconds: of one run on the
-    machine; 0 if it did not run. reason: why a failure is expected; "" if none is.
+    Attributes:
+        name: Its kind and subject, as in a file of expected failures.
+        passed: Whether the machine was right.
+        detail: The difference, or why it did not run.
+        seconds: Time of one run on the machine; 0 if it did not run.
+        reason: Why a failure is expected; "" if none is.
     """
 
     name: str
@@ -25,7 +28,7 @@ class CheckOutcome:
     reason: str = ""
 
     def expected_to_fail(self, reason: str) -> CheckOutcome:
-        """The same with an expectation; one that passes all the same is told of."""
+        """Mark it as an expected failure; a check that passes nevertheless is reported."""
         detail = (
             self.detail
             if not self.passed
@@ -35,8 +38,7 @@ class CheckOutcome:
 
     @property
     def counts(self) -> bool:
-        """Whether it stands against the machine: a failure nobody expected, or an expectation that
-        is not true."""
+        """Whether it counts against the machine: unexpected failures and unexpected passes."""
         return self.passed == bool(self.reason)
 
     @property
@@ -46,7 +48,7 @@ class CheckOutcome:
 
 
 def report(outcomes: Sequence[CheckOutcome], about: Mapping[str, Any]) -> str:
-    """A table of the kinds, the checks that count, and the times of the models."""
+    """Return a table of the kinds, the checks that count, and the times of the models."""
     lines = [
         f"{about['machine']}: {about['description']}",
         f"preset {about['preset']}, {about['cores']} cores",

@@ -1,2 +1,1 @@
-"""Writes the manual of the assembly, ``docs/isa.md`` and ``docs/expansions.md``, from the
-instruction table."""
+"""Generators of ``docs/isa.md`` and ``docs/expansions.md`` from the instruction table."""

@@ -1,21 +1,22 @@
-"""What ``ftm-compile`` writes as assembly: ``model.lan``, its weights, and a manifest that says
-what each buffer is.
+"""Runs the assembly that ``ftm-compile`` wrote: ``model.lan``, its weights, and a manifest.
 
 The manifest is JSON:
 
-    format "ftm assembly" machine the preset that it is compiled for inputs name, dtype and shape of
-    each input of the model buffers for each input of the program: ``buffer``, its name; ``kind``
-    and ``name`` of the weight or input that it is
-               a part of; ``byte``, at which it begins there
-    scalars name to ("seed", 0) or ("offset", number of the draw) outputs name, dtype, sizes,
-    strides and offset (in elements) of each output of the model. It is a view of a
-               program's output (``kind`` is ``result``, ``buffer`` its name), or of the weight or
-               input named by ``of``
-    replaced   program's outputs (``buffer``) that are the new content of a weight or an input (``kind`` and ``name``)
+    format    "ftm assembly"
+    machine   preset that the model is compiled for
+    inputs    name, dtype and shape of each input of the model
+    buffers   for each input of the program: ``buffer``, its name; ``kind`` and ``name`` of the
+              weight or input that it is a part of; ``byte``, where the part starts
+    scalars   name to ("seed", 0) or ("offset", number of the draw)
+    outputs   name, dtype, sizes, strides and offset (in elements) of each output of the model. It
+              is a view of a program's output (``kind`` is ``result``, ``buffer`` its name), or of
+              the weight or input named by ``of``
+    replaced  program's outputs (``buffer``) that are the new content of a weight or an input
+              (``kind`` and ``name``)
 
-The weights file (``.npz`` or ``.safetensors``) has one array for each buffer that is part of a
-weight, under the buffer's name, and the bytes of each whole weight that an output of the model is a
-view of, under ``of.NAME``.
+The weights file (``.npz`` or ``.safetensors``) has one array per buffer that is part of a weight,
+under the buffer's name. It also has, under ``of.NAME``, the bytes of each whole weight that an
+output of the model is a view of.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = ["FORMAT", "WHOLE", "load_compiled"]
 
 FORMAT = "ftm assembly"
 WHOLE = "of."
-"""What the name of an array begins with that is a whole weight."""
+"""Prefix of the names of arrays that are whole weights."""
 
 
 def load_compiled(
@@ -48,13 +49,13 @@ def load_compiled(
     arrays: Mapping[str, np.ndarray],
     machine: Machine,
 ) -> PackagedModel:
-    """The model of an assembly file, for one call: new contents of weights are not kept for a
-    second one.
+    """Make the model of an assembly file, for one call: new contents of weights are not kept.
 
     Args:
         where: The assembly file, for messages.
-        program, image: What is in it, parsed and assembled.
-        manifest: The JSON object beside it.
+        program: Its content, parsed.
+        image: Its content, assembled.
+        manifest: The JSON object of the manifest.
         arrays: Those of the weights file.
         machine: Where it runs.
 
@@ -67,15 +68,14 @@ def load_compiled(
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise PackageError(
-            f"{where} does not fit the manifest and the weights beside it: {type(error).__name__}: {error}"
+            f"{where} does not fit its manifest and weights: {type(error).__name__}: {error}"
         ) from None
 
 
 def _sections(
     program: AsmProgram, image: bytes, manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The sections of the package that the same model would have, see
-    `ftm_backend.runtime.packaged_model`."""
+    """Return the sections of an equivalent package; see `ftm_backend.runtime.packaged_model`."""
     inputs = [tensor["name"] for tensor in manifest["inputs"]]
     results = {buffer.name: number for number, buffer in enumerate(program.buffers("out"))}
     replaced = {(entry["kind"], entry["name"]): entry["buffer"] for entry in manifest["replaced"]}
@@ -93,10 +93,10 @@ def _sections(
             )
     numbers = {name: number for number, name in enumerate(weights)}
 
-    taken = {b["buffer"]: b for b in manifest["buffers"]}
+    entries = {b["buffer"]: b for b in manifest["buffers"]}
     parameters: list[int] = []
     for buffer in program.buffers("in"):
-        entry = taken[buffer.name]
+        entry = entries[buffer.name]
         part_of_weight = entry["kind"] == "weight"
         parameters += (
             (numbers[buffer.name], 0)

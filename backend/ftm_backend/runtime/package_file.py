@@ -1,5 +1,4 @@
-"""The file of a packaged model: named sections behind a table, nothing in it that is executed when
-it is read.
+"""The file format of a packaged model: a table of named sections. Reading executes no content.
 
 Little-endian throughout:
 
@@ -11,7 +10,7 @@ Little-endian throughout:
             section
     ..  the sections, each at a multiple of 64
 
-Sections are what `model.py` says.  A C program reads them with `fread` (``examples/deploy_c``).
+`packaged_model` defines the sections. A C program reads them with `fread` (``examples/deploy_c``).
 """
 
 from __future__ import annotations
@@ -34,17 +33,15 @@ _HEAD = struct.Struct("<8sII")
 _ENTRY = struct.Struct("<48sQQ32s")
 _ALIGNMENT = 64
 _MOST_SECTIONS = 1 << 20
-# characters of the target's name in that of the partial file, which must not get too long
-_NAME_KEPT = 100
+_MAX_NAME = 100  # characters of the target's name in that of the temporary file
 
 
 class PackageError(ValueError):
-    """A file that is no whole package, or a call that does not fit it; the message names what is
-    wrong."""
+    """A file is no complete package, or a call does not fit it; the message has the reason."""
 
 
 def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
-    """Writes a package; it appears whole or not at all.  OSError where it cannot be written."""
+    """Write a package atomically; raise OSError if it cannot be written."""
     names = [name.encode("ascii") for name in sections]
     if any(len(name) > 48 for name in names):
         raise PackageError("a section's name has at most 48 characters")
@@ -61,8 +58,8 @@ def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
         starts.append(offset)
         offset = _aligned(offset + content.nbytes)
     path = Path(path)
-    # of this target, so that nobody else's files are taken for abandoned ones
-    prefix = f".{path.name[:_NAME_KEPT]}.partial-"
+    # The prefix has the target's name, so that files of other targets are not removed.
+    prefix = f".{path.name[:_MAX_NAME]}.partial-"
     atomic_file.remove_abandoned(path.parent, prefix)
     try:
         with atomic_file.replacing(path, prefix) as file:
@@ -72,18 +69,17 @@ def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
                 file.write(content)
             os.chmod(file.fileno(), 0o666 & ~_umask())
     except OSError as error:
-        # not the partial file's name, which nobody chose
+        # Report the target: the temporary file's name means nothing to the user.
         error.filename, error.filename2 = str(path), None
         raise
 
 
 def read(path: str | Path) -> dict[str, np.ndarray]:
-    """The sections as bytes, mapped from the file: pages that are written to become the process's
-    own.
+    """Read the sections as bytes, mapped from the file copy-on-write.
 
     Raises:
-        PackageError: the file is no package, of another version, cut short or damaged.
-        OSError: it cannot be read.
+        PackageError: The file is no package, of another version, truncated or damaged.
+        OSError: It cannot be read.
     """
     path = Path(path)
     size = path.stat().st_size
@@ -95,7 +91,8 @@ def read(path: str | Path) -> dict[str, np.ndarray]:
         raise PackageError(f"{path} is no packaged model: it does not begin with {MAGIC.decode()}")
     if version != _VERSION:
         raise PackageError(
-            f"{path} has format version {version}, this runtime reads {_VERSION}: package the model again"
+            f"{path} has format version {version}, this runtime reads {_VERSION}: "
+            "package the model again"
         )
     end = _HEAD.size + _ENTRY.size * count
     if count > _MOST_SECTIONS or end > size:
@@ -110,7 +107,8 @@ def read(path: str | Path) -> dict[str, np.ndarray]:
             raise PackageError(f"{path} is damaged: a section has no readable name") from None
         if offset % _ALIGNMENT or offset < end or offset > size or length > size - offset:
             raise PackageError(
-                f"{path} is damaged: section {name!r} lies outside of the file ({size} bytes): was it cut short?"
+                f"{path} is damaged: section {name!r} lies outside of the file ({size} bytes): "
+                "was it cut short?"
             )
         if name in sections:
             raise PackageError(f"{path} is damaged: it has two sections {name!r}")

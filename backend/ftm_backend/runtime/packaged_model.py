@@ -1,14 +1,15 @@
-"""A packaged model, loaded: its program on a machine, its weights, and what it takes and gives.
+"""A packaged model, loaded: its program on a machine, its weights, its inputs and outputs.
 
 Sections of the file:
 
-    manifest JSON: format, machine, inputs, outputs, weights, draws (see `Manifest`) image what the
-    machine loads asm the same program as assembly text, for people parameters i64 pairs, one for
-    each input of the program: where it comes from (k >= 0: section ``weight.k``;
-                -1 - k: input k of the model) and the byte in there at which it begins
-    results     i64, one for each output of the program: the weight k that it is the new content of, -1 - k for an
-                input, or 2**62 for neither
-    weight.K    the bytes of weight K, as they lie in memory
+    manifest    JSON: format, machine, inputs, outputs, weights, draws (see `Manifest`)
+    image       the image that the machine loads
+    asm         the same program as assembly text, for people
+    parameters  i64 pairs, one for each input of the program: its source (k >= 0: section
+                ``weight.k``; -1 - k: input k of the model) and the byte at which it starts there
+    results     i64, one for each output of the program: the weight k that it is the new content of,
+                -1 - k for input k, or 2**62 for neither
+    weight.K    the bytes of weight K, as in memory
 """
 
 from __future__ import annotations
@@ -44,17 +45,15 @@ __all__ = [
 MODEL_FORMAT = "ftm model"
 
 INSTRUCTION_LIMIT = 10 * 10**9
-"""Instructions that one core may execute in one run: some ten seconds of scalar instructions, and
-hours of any others."""
+"""Limit for one core in one run: about ten seconds of scalar instructions, or hours of others."""
 
 KEEPS = 2**62
-"""In ``results``: the output of the program is no new content of anything."""
+"""In ``results``: the program's output replaces neither a weight nor an input."""
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A dense, row-major tensor by name; dtype is a token (``f32``; bf16 arrays are their bits in
-    uint16)."""
+    """A dense, row-major tensor. ``dtype`` is a token; bf16 arrays are their bits in uint16."""
 
     name: str
     dtype: str
@@ -62,14 +61,23 @@ class TensorInfo:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements."""
+        """Size of its elements in bytes."""
         return math.prod(self.shape) * np.dtype(DTYPES[self.dtype].numpy).itemsize
 
 
 @dataclass(frozen=True)
 class OutputInfo:
-    """A strided view (in elements) of what ``source`` names: ``result``, ``input`` or ``weight``
-    number ``index``."""
+    """An output: a strided view, in elements, of a result, input or weight.
+
+    Attributes:
+        name: Its name.
+        source: ``result``, ``input`` or ``weight``.
+        index: Number of that tensor.
+        dtype: Token.
+        sizes: Extents.
+        strides: Strides.
+        offset: First element.
+    """
 
     name: str
     source: str
@@ -82,10 +90,15 @@ class OutputInfo:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a package says of itself.
+    """Metadata of a package.
 
-    draws: for each scalar of the program, ("seed", 0) or ("offset", number of the draw).
-    draws_made: random draws of one run.
+    Attributes:
+        machine: Preset that the program is compiled for.
+        inputs: Inputs of the model.
+        outputs: Outputs of the model.
+        weights: Names of the weights.
+        draws: For each scalar of the program, ("seed", 0) or ("offset", number of the draw).
+        draws_made: Random draws of one run.
     """
 
     machine: str
@@ -96,12 +109,12 @@ class Manifest:
     draws_made: int = 0
 
     def to_json(self) -> bytes:
-        """As it stands in the file."""
+        """Return the section's content."""
         return json.dumps({"format": MODEL_FORMAT, **asdict(self)}, indent=1).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
-        """Reads it back; PackageError where it is no manifest."""
+        """Parse a section; raise PackageError if it is no manifest."""
         try:
             raw = json.loads(data)
             if raw.pop("format") != MODEL_FORMAT:
@@ -174,7 +187,7 @@ def save(
     parameters: Sequence[tuple[int, int]],
     results: Sequence[int],
 ) -> None:
-    """Writes a package; arguments as in the sections above.  OSError where it cannot be written."""
+    """Write a package; the arguments are the sections above. OSError if it cannot be written."""
     sections: dict[str, bytes | np.ndarray] = {
         "manifest": manifest.to_json(),
         "image": image,
@@ -194,17 +207,22 @@ def load(
     library: str | Path | None = None,
     instructions: int = INSTRUCTION_LIMIT,
 ) -> PackagedModel:
-    """Loads a packaged model.
+    """Load a packaged model.
 
     Args:
-        path: what `ftm_lazy.package` wrote. cores: of the machine; 0: as many as the process may
-        use. checked: find faults, slowly. library: a machine of your own (``.so``); the emulator if
-        None. instructions: that one core may execute in one run, after which the run is a fault; 0:
-        any number.
+        path: A file that `ftm_lazy.package` wrote.
+        cores: Cores of the machine; 0: as many as the process may use.
+        checked: Detect more faults, slowly.
+        library: A machine library (``.so``); the emulator if None.
+        instructions: Instructions of one core after which a run faults; 0: unlimited.
+
+    Returns:
+        The model; call it with arrays.
 
     Raises:
-        PackageError: the file is no package, damaged, or of a program that does not fit its
-        manifest. MachineError: the machine cannot be opened. OSError: the file cannot be read.
+        PackageError: The file is no package, is damaged, or its program does not fit its manifest.
+        MachineError: The machine cannot be opened.
+        OSError: The file cannot be read.
     """
     return PackagedModel(
         read(path), str(path), Machine(cores, checked, library=library, instructions=instructions)
@@ -214,8 +232,11 @@ def load(
 class PackagedModel:
     """A loaded model: call it with arrays, by position or by name.
 
-    inputs, outputs: what it takes and gives. weights: name to bytes; state that the program writes
-    changes with each call, in this process and not in the file.
+    A program may update weights. The update lasts for this process and is not written to the file.
+
+    Attributes:
+        inputs: Names, dtypes and shapes of the inputs.
+        outputs: Likewise of the outputs.
     """
 
     def __init__(self, sections: Mapping[str, np.ndarray], where: str, machine: Machine) -> None:
@@ -241,22 +262,27 @@ class PackagedModel:
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
-        """Name to bytes (uint8) as they are now."""
+        """Current bytes (uint8) of each weight, by name."""
         return dict(zip(self.manifest.weights, self._weights, strict=True))
 
     def seed(self, seed: int) -> None:
-        """Random numbers from here on are those of ``torch.manual_seed(seed)`` on ftm."""
+        """Restart random numbers as ``torch.manual_seed(seed)`` does on ftm."""
         self._seed, self._offset = seed, 0
 
     def __call__(self, *arrays: object, **named: object) -> Any:
-        """Runs the model: one array for each input, of its shape and dtype.
+        """Run the model.
+
+        Args:
+            *arrays: One array per input, of its shape and dtype.
+            **named: Inputs by name.
 
         Returns:
-            An array for a model with one output, else a tuple of them, in the order of ``outputs``.
+            An array for a model with one output, else a tuple in the order of ``outputs``.
 
         Raises:
-            PackageError: arrays that do not fit. MachineError: the program faults (an index
-            outside, say); the message has the line of assembly.
+            PackageError: An array does not fit.
+            MachineError: The program faults, for example by an index out of bounds; the message has
+                the line of assembly.
         """
         given = [
             self._checked(tensor, array)
@@ -283,18 +309,19 @@ class PackagedModel:
         return self._weights[source] if source >= 0 else given[-1 - source]
 
     def _bound(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-        safe_names = [tensor.name for tensor in self.inputs]
-        rest = safe_names[len(arrays) :]
-        if len(arrays) > len(safe_names) or set(named) != set(rest):
+        names = [tensor.name for tensor in self.inputs]
+        missing = names[len(arrays) :]
+        if len(arrays) > len(names) or set(named) != set(missing):
+            signature = ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in self.inputs)
             raise PackageError(
-                f"{self._where} takes {', '.join(f'{t.name}: {t.dtype}{list(t.shape)}' for t in self.inputs)};"
-                f" {len(arrays)} arrays and the names {sorted(named)} were given"
+                f"{self._where} takes {signature}; {len(arrays)} arrays and the names "
+                f"{sorted(named)} were given"
             )
-        return [*arrays, *(named[name] for name in rest)]
+        return [*arrays, *(named[name] for name in missing)]
 
     @staticmethod
     def _checked(tensor: TensorInfo, array: object) -> np.ndarray:
-        """The bytes of an argument, a copy where the model writes or strides ask for it."""
+        """Return the bytes of an argument, copied if it is not contiguous."""
         array = np.asarray(array)
         wanted = np.dtype(DTYPES[tensor.dtype].numpy)
         if array.dtype != wanted:
@@ -303,8 +330,9 @@ class PackagedModel:
             )
         if array.shape != tensor.shape:
             raise PackageError(
-                f"input {tensor.name} is {wanted} of shape {list(tensor.shape)}, found {array.dtype} of shape"
-                f" {list(array.shape)}: programs have static shapes, package the model for this one"
+                f"input {tensor.name} is {wanted} of shape {list(tensor.shape)}, found "
+                f"{array.dtype} of shape {list(array.shape)}: programs have static shapes, "
+                "package the model for this one"
             )
         return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
@@ -324,8 +352,7 @@ class PackagedModel:
         return view if dense else view.copy()
 
     def _check(self) -> None:
-        """Everything that the file says of sizes is compared with everything else, before anything
-        is addressed."""
+        """Check all sizes in the file against each other, before anything is accessed by them."""
         program = self._program
         if len(self._parameters) != len(program.inputs) or len(self._results) != len(
             program.outputs

@@ -1,1 +1,1 @@
-"""The commands that work on files of any stage; each imports what it needs when it runs."""
+"""Commands that work on files of any stage; each imports what it needs when it runs."""

@@ -1,8 +1,7 @@
-"""``ftm-conformance``: runs a machine through everything that a compatible one must do, and
-reports.
+"""``ftm-conformance``: runs the conformance tests on a machine and reports.
 
 ftm-conformance /path/to/libmy_machine.so
-ftm-conformance /path/to/libmy_machine.so --preset m7032 --json report.json --expected failures.json
+ftm-conformance libmy_machine.so --preset m7032 --json report.json --expected failures.json
 ftm-conformance host                         # the emulator itself
 """
 
@@ -23,9 +22,10 @@ from ftm_backend.tools.input_files import read_object, write
 __all__ = ["main"]
 
 _EPILOG = """\
-The file of expected failures is JSON, the name of each check with the reason: {"instruction MMW": "no windows in
-our first silicon"}.  A check that fails and is named there does not count; one that is named and passes does,
-so that the file stays true.  Exit status: 0 compatible, 1 not, 2 wrong usage.
+The file of expected failures is JSON, the name of each check with the reason:
+{"instruction MMW": "no windows in our first silicon"}. A listed check that fails does not count. A
+listed check that passes counts as a failure, so that the file stays true. Exit status: 0
+compatible, 1 not, 2 wrong usage.
 """
 
 
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @command("ftm-conformance")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; gives the exit status."""
+    """Run the command line; return the exit status."""
     given = _parser().parse_args(arguments)
     bounded("--cores", given.cores, 1, MOST_CORES)
     library = _library(given.machine)
@@ -93,8 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _library(word: str) -> Path | None:
-    """The library's absolute path, since the loader looks for a bare name in the system's folders;
-    None for a preset."""
+    """Return the library's absolute path, which the loader needs; None for a preset."""
     if word in presets.NAMES:
         return None
     path = Path(word)

@@ -1,5 +1,4 @@
-"""``ftm-profile``: what a program would cost on a machine, kernel by kernel. Everything it says is
-modelled."""
+"""``ftm-profile``: shows the modelled cost of a program on a machine, kernel by kernel."""
 
 from __future__ import annotations
 
@@ -27,9 +26,10 @@ examples:
   ftm-profile a.lan --compare b.lan                         two programs
   ftm-profile step.trace --machine m7032 --compare-machine mt3000
 
-`bound` says what kept the busiest core occupied longest: compute, issue (scalar work), DMA, or GSM.  `least` is
-the bytes of DDR that a kernel must move: each buffer once, or the part that it touches.  The roofline is the larger
-of the time of the operations at peak and of the least bytes at full bandwidth."""
+`bound` is the bottleneck of the busiest core: compute, issue (scalar work), DMA, or GSM. `least` is
+the bytes of DDR that a kernel must move: each buffer, or the part that it accesses, once. The
+roofline is the larger of the time of the operations at peak and of the least bytes at full
+bandwidth."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,7 +50,8 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=cycle_model.WALK_LIMIT,
         metavar="N",
-        help=f"instructions of all cores after which the program counts as endless (default {cycle_model.WALK_LIMIT:,})",
+        help="instructions of all cores after which the program counts as endless "
+        f"(default {cycle_model.WALK_LIMIT:,})",
     )
     p.add_argument("--json", action="store_true", help="print JSON in place of the table")
     p.add_argument("--svg", type=Path, metavar="FILE", help="draw one core's timeline")
@@ -70,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @command("ftm-profile")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the tool; returns the exit status: 0, or 2 for wrong usage or a wrong file."""
+    """Run the command line; return 0, or 2 for wrong usage or a wrong file."""
     given = _parser().parse_args(arguments)
     bounded("--cores", given.cores, 0, MOST_CORES)
     bounded("--core", given.core, 0, MOST_CORES - 1)
@@ -145,14 +146,15 @@ def _compiled(text: str, machine: str, cores: int) -> str:
 
 
 def _file(path: Path) -> Path:
-    """The program in ``path``; in a folder, the one .lan, or else the one .trace."""
+    """Return the program at ``path``; for a folder its only .lan file, else its only .trace."""
     if not path.is_dir():
         return path
     for suffix in (".lan", ".trace"):
         found = sorted(path.glob(f"*{suffix}"))
         if len(found) > 1:
             raise UserError(
-                f"{path} holds several {suffix} files: name one of {', '.join(f.name for f in found)}"
+                f"{path} holds several {suffix} files: name one of "
+                f"{', '.join(f.name for f in found)}"
             )
         if found:
             return found[0]
@@ -160,10 +162,11 @@ def _file(path: Path) -> Path:
 
 
 def comparison(a: cycle_model.CycleProfile, b: cycle_model.CycleProfile) -> str:
-    """Two profiles side by side, kernels matched by name."""
+    """Return a table of two profiles, with kernels matched by name."""
     lines = [
         f"A: modelled on {a.machine}, {a.cores} cores; B: modelled on {b.machine}, {b.cores} cores",
-        f"{'kernel':24} {'ms A':>11} {'ms B':>11} {'B / A':>7} {'bytes A':>13} {'bytes B':>13} {'peak A':>7} {'peak B':>7}",
+        f"{'kernel':24} {'ms A':>11} {'ms B':>11} {'B / A':>7} {'bytes A':>13} {'bytes B':>13} "
+        f"{'peak A':>7} {'peak B':>7}",
     ]
     named = [{kernel.name: kernel for kernel in profile.kernels} for profile in (a, b)]
     for name in dict.fromkeys([*named[0], *named[1]]):
@@ -199,8 +202,9 @@ def _compared(
 ) -> str:
     ratio = f"{times[1] / times[0]:7.3f}" if times[0] and times[1] else f"{'-':>7}"
     return (
-        f"{name[:24]:24} {_or_dash(times[0], '11.4f')} {_or_dash(times[1], '11.4f')} {ratio} {_or_dash(moved[0], '13d')} "
-        f"{_or_dash(moved[1], '13d')} {_or_dash(peak[0], '7.1%')} {_or_dash(peak[1], '7.1%')}"
+        f"{name[:24]:24} {_or_dash(times[0], '11.4f')} {_or_dash(times[1], '11.4f')} {ratio} "
+        f"{_or_dash(moved[0], '13d')} {_or_dash(moved[1], '13d')} {_or_dash(peak[0], '7.1%')} "
+        f"{_or_dash(peak[1], '7.1%')}"
     )
 
 

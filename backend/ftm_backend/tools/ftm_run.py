@@ -1,11 +1,11 @@
-"""``ftm-run``: runs an assembly file or a packaged model on the machine, on arrays from files or on
-random ones.
+"""``ftm-run``: runs an assembly file or a packaged model on the machine.
 
-ftm-run axpb.lan --in b0=x.npy --out results ftm-run axpb.lan --random --seed 1 --checked ftm-run
-dump/0003_step --checked # a folder: program, inputs and expected outputs together ftm-run axpb.lan
---profile # modelled cycles of each kernel, without running ftm-run model.lan --in x0=x.npy # what
-ftm-compile wrote, with the weights and the manifest beside it ftm-run model.ftm --in x0=x.npy # a
-packaged model
+ftm-run axpb.lan --in b0=x.npy --out results
+ftm-run axpb.lan --random --seed 1 --checked
+ftm-run dump/0003_step --checked     # a folder with program, inputs and expected outputs
+ftm-run axpb.lan --profile           # modelled cycles of each kernel, without running
+ftm-run model.lan --in x0=x.npy      # from ftm-compile, next to its weights and manifest
+ftm-run model.ftm --in x0=x.npy      # a packaged model
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LARGEST = 2**63 - 1
 def _parser() -> argparse.ArgumentParser:
     p = Parser(
         "ftm-run",
-        "Run a matrix assembly program (.lan) or a packaged model (.ftm) on the machine.",
+        "Run an assembly program (.lan) or a packaged model (.ftm) on the machine.",
         """\
-A folder in place of a file holds one .lan, and beside it NAME.npy for each input, scalars.json
-({"s0": 1.5}) and, where outputs are to be compared, NAME.npy for outputs.  bf16 arrays are their
-bits in uint16. A .lan that ftm-compile wrote is run as a model: its weights and its manifest lie beside it.
+Instead of a file a folder may be given. It has one .lan file, NAME.npy for each input, scalars.json
+({"s0": 1.5}) and, if outputs are to be compared, NAME.npy for outputs. bf16 arrays are their bits
+in uint16. A .lan file from ftm-compile runs as a model, with the weights and manifest next to it.
 Exit status: 0 done, 1 outputs differ, 2 wrong usage, a wrong file, or a program that faulted.""",
     )
     p.add_argument(
@@ -75,20 +75,22 @@ Exit status: 0 done, 1 outputs differ, 2 wrong usage, a wrong file, or a program
     p.add_argument(
         "--checked",
         action="store_true",
-        help="find reads of unwritten data and slots in flight, too",
+        help="also detect reads of unwritten data and of slots in flight",
     )
     p.add_argument(
         "--instructions",
         type=int,
         default=INSTRUCTION_LIMIT,
         metavar="N",
-        help=f"instructions that a core may execute before the program counts as endless (default {INSTRUCTION_LIMIT:,})",
+        help="instructions of a core after which the program counts as endless "
+        f"(default {INSTRUCTION_LIMIT:,})",
     )
     p.add_argument("--cores", type=int, default=1, help="number of cores (default 1)")
     p.add_argument(
         "--profile",
         action="store_true",
-        help="print modelled cycles, DMA bytes and utilisation of each kernel; runs the program only when inputs are given too",
+        help="print modelled cycles, DMA bytes and utilization of each kernel; run the program "
+        "only if inputs are given too",
     )
     p.add_argument(
         "--machine",
@@ -100,11 +102,12 @@ Exit status: 0 done, 1 outputs differ, 2 wrong usage, a wrong file, or a program
 
 @command("ftm-run")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
+    """Run the command line; return the exit status."""
     options = _parser().parse_args(arguments)
     if not 1 <= options.cores <= MOST_CORES:
         raise UserError(
-            f"--cores {safe_names.shortened(str(options.cores))}: expected at least one core, and at most {MOST_CORES}"
+            f"--cores {safe_names.shortened(str(options.cores))}: expected at least one core, "
+            f"and at most {MOST_CORES}"
         )
     if options.seed < 0:
         raise UserError(f"--seed {safe_names.shortened(str(options.seed))}: expected 0 or more")
@@ -125,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _locate(path: Path) -> tuple[Path, Path | None]:
-    """The assembly file, and the folder with its data if a folder was named."""
+    """Return the assembly file, and the folder with its data if a folder was given."""
     if not path.is_dir():
         return path, None
     found = sorted(path.glob("*.lan"))

@@ -1,4 +1,4 @@
-"""How the commands read and write files: bounded, and with errors that name the file."""
+"""Reads and writes files for the commands: bounded sizes, and errors that name the file."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = [
 ]
 
 _MOST_TEXT = 1 << 30
-"""Bytes of a program's text; the largest that the compiler has written had 60 MB."""
+"""Bytes of a program's text; the largest one that the compiler has written had 60 MB."""
 
 
 def read_text(name: str | Path) -> str:
-    """The text of a file, or of standard input for ``-``.
+    """Read a text file, or standard input for ``-``.
 
     Raises:
-        UserError: it is not a regular file, is too large, or is not UTF-8.
-        OSError: it cannot be read.
+        UserError: It is not a regular file, is too large, or is not UTF-8.
+        OSError: It cannot be read.
     """
     data = _standard_input() if str(name) == "-" else read_bytes(Path(name))
     try:
@@ -52,7 +52,7 @@ def read_text(name: str | Path) -> str:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; UserError where there is none, OSError where it cannot be read."""
+    """Read a JSON object; UserError if there is none, OSError if the file cannot be read."""
     text = read_text(path)
     with naming(path, ValueError, RecursionError, what="no JSON"):
         found = json.loads(text)
@@ -62,9 +62,8 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_array(path: Path) -> np.ndarray:
-    """The array in a ``.npy`` file; UserError where there is none, OSError where it cannot be
-    read."""
-    # numpy raises many kinds for damaged files
+    """Read a ``.npy`` file; UserError if it is none, OSError if it cannot be read."""
+    # numpy raises exceptions of many types for damaged files.
     with _open(path) as file, naming(path, Exception, what="no .npy array"):
         array = np.load(file, allow_pickle=False)
     if not isinstance(array, np.ndarray):
@@ -73,8 +72,7 @@ def read_array(path: Path) -> np.ndarray:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays in an ``.npz`` or ``.safetensors`` file, by name; UserError where it is
-    neither."""
+    """Read an ``.npz`` or ``.safetensors`` file by name; UserError if it is neither."""
     with _open(path) as file, naming(path, Exception, what="no file of weights"):
         if path.suffix == ".safetensors":
             from safetensors.numpy import load
@@ -86,7 +84,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def is_package(path: Path) -> bool:
-    """Whether a file is a packaged model, by its name or by its first bytes."""
+    """Whether a file is a packaged model, by its name or its first bytes."""
     if path.suffix == ".ftm":
         return True
     if not path.is_file():
@@ -96,7 +94,7 @@ def is_package(path: Path) -> bool:
 
 
 def read_assembly(path: Path) -> str:
-    """The text of a program: a text file's, or the assembly in a packaged model."""
+    """Read the text of a program: a text file, or the assembly in a packaged model."""
     if not is_package(path):
         return read_text(path)
     with naming(path, PackageError):
@@ -108,7 +106,7 @@ def read_assembly(path: Path) -> str:
 
 
 def write(path: str | Path, content: str | bytes) -> None:
-    """Writes to a file, or to standard output for ``-``.  OSError where that fails."""
+    """Write a file, or standard output for ``-``; raise OSError on failure."""
     data = content if isinstance(content, bytes) else content.encode()
     if str(path) != "-":
         with naming_file(path):
@@ -120,15 +118,14 @@ def write(path: str | Path, content: str | bytes) -> None:
 
 
 def check_fits_memory(nbytes: int, what: str) -> None:
-    """UserError for an array that is larger than the machine's memory."""
+    """Raise UserError if an array is larger than the computer's memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if nbytes > memory:
         raise UserError(f"{what} takes {nbytes:,} bytes, and this computer has {memory:,}")
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a regular file; UserError where it is none or is too large, OSError where it
-    cannot be read."""
+    """Read a regular file; UserError if it is none or too large, OSError if it cannot be read."""
     with _open(path) as file:
         return _bounded(
             file.read(_MOST_TEXT + 1)
@@ -140,7 +137,7 @@ def read_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def naming_file(path: str | Path) -> Iterator[None]:
-    """Adds the name of a file that is written to an error that has none, as that of a full disk."""
+    """Add the name of a file to an error that lacks it, such as for a full disk."""
     try:
         yield
     except OSError as error:
@@ -162,15 +159,15 @@ def _bounded(data: bytes, name: str | Path) -> bytes:
 
 
 def check_regular(path: Path) -> None:
-    """UserError for a directory, a device or a pipe; OSError where the file cannot be read."""
+    """Raise UserError for a directory, device or pipe, OSError if the file cannot be read."""
     _open(path).close()
 
 
 def _open(path: Path) -> IO[bytes]:
-    """A regular file, open for reading.
+    """Open a regular file for reading.
 
-    A device may have no end and a pipe no writer, so both are refused. Not blocking: opening a pipe
-    would wait.
+    Devices and pipes are rejected, because they may never end. Opening does not block, as it
+    would for a pipe without a writer.
     """
     shown = safe_names.shortened(str(path))
     with naming(shown, ValueError):  # a NUL in the name

@@ -1,5 +1,4 @@
-"""``ftm-run program.lan``: runs an assembly file on arrays from files, from a folder beside it, or
-on random ones."""
+"""``ftm-run program.lan``: runs an assembly file on arrays from files or on random ones."""
 
 from __future__ import annotations
 
@@ -32,11 +31,12 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def run_assembly(path: Path, folder: Path | None, options: argparse.Namespace) -> int:
-    """Runs the program in a file; the exit status.
+    """Run an assembly file and return the exit status.
 
     Args:
-        path: The assembly. folder: Where NAME.npy of inputs and of expected outputs and
-        ``scalars.json`` lie; None for nowhere. options: The command line of ``ftm-run``.
+        path: The assembly file.
+        folder: Folder of ``scalars.json`` and of NAME.npy for inputs and expected outputs, or None.
+        options: The command line of ``ftm-run``.
     """
     text = read_text(path)
     with naming(path, asm.AsmError):
@@ -48,7 +48,7 @@ def run_assembly(path: Path, folder: Path | None, options: argparse.Namespace) -
             return 0
     data = Data(path, program, folder, options)
     outputs = program.buffers("out")
-    output_files([buffer.name for buffer in outputs], options.out)  # before a long run
+    output_files([buffer.name for buffer in outputs], options.out)  # check names before a long run
     inputs, scalars = data.inputs(), data.scalars()
     for buffer in outputs:
         check_fits_memory(
@@ -82,8 +82,7 @@ def _named(words: list[str], flag: str, known: list[str]) -> dict[str, str]:
 
 
 class Data:
-    """Where a run's inputs and scalars come from: the command line, then the folder, then random
-    numbers."""
+    """Inputs and scalars of a run: from the command line, else the folder, else random."""
 
     def __init__(
         self, path: Path, program: AsmProgram, folder: Path | None, options: argparse.Namespace
@@ -94,19 +93,19 @@ class Data:
         self.generator = np.random.default_rng(options.seed) if options.random else None
 
     def inputs(self) -> list[np.ndarray]:
-        """One array for each input, of its type and shape."""
+        """Return one array per input, of its type and shape."""
         return [self._input(buffer) for buffer in self.program.buffers("in")]
 
     def _input(self, buffer: BufferDirective) -> np.ndarray:
         if buffer.name in self.files:
             return _load(Path(self.files[buffer.name]), buffer)
-        beside = (
+        file = (
             safe_names.file_in(self.folder, buffer.name, ".npy")
             if self.folder is not None
             else None
         )
-        if beside is not None and beside.exists():
-            return _load(beside, buffer)
+        if file is not None and file.exists():
+            return _load(file, buffer)
         if self.generator is not None:
             check_fits_memory(
                 buffer.elements * BY_TOKEN[buffer.dtype].array.itemsize, f"input {buffer.name}"
@@ -115,7 +114,7 @@ class Data:
         raise missing_input(self.path, buffer.name, buffer.dtype, buffer.shape)
 
     def scalars(self) -> list[float | int]:
-        """One number for each scalar argument."""
+        """Return one number per scalar argument."""
         values: dict[str, Any] = {}
         if self.folder is not None and (self.folder / "scalars.json").exists():
             values = read_object(self.folder / "scalars.json")
@@ -126,7 +125,8 @@ class Data:
         if value is None:
             if self.generator is None:
                 raise UserError(
-                    f"{self.path}: no value for scalar {scalar.name} ({scalar.dtype}): give --scalar {scalar.name}=VALUE"
+                    f"{self.path}: no value for scalar {scalar.name} ({scalar.dtype}): "
+                    f"give --scalar {scalar.name}=VALUE"
                 )
             value = (
                 self.generator.uniform(0.1, 1.0)

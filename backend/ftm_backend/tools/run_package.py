@@ -1,5 +1,7 @@
-"""``ftm-run`` of a model, with its inputs and outputs by name: a package, or assembly with weights
-and a manifest beside it."""
+"""``ftm-run`` of a model, with its inputs and outputs by name.
+
+The model is a package, or assembly with its weights and manifest.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ __all__ = ["read_manifest", "run_compiled", "run_package"]
 
 
 def run_package(path: Path, options: argparse.Namespace) -> int:
-    """Runs a packaged model; the exit status. `options` is the command line of ``ftm-run``."""
+    """Run a packaged model with the command line of ``ftm-run``; return the exit status."""
     if options.profile and not _profile(path, read_assembly(path), options):
         return 0
     with naming(path, runtime.PackageError, MachineError):
@@ -52,17 +54,16 @@ def run_package(path: Path, options: argparse.Namespace) -> int:
 
 
 def read_manifest(path: Path) -> dict[str, Any] | None:
-    """The manifest that ``ftm-compile`` wrote beside an assembly file; None where there is none."""
-    beside = path.with_suffix(".json")
-    if path.suffix != ".lan" or not beside.is_file():
+    """Read the manifest that ``ftm-compile`` wrote next to an assembly file, or return None."""
+    file = path.with_suffix(".json")
+    if path.suffix != ".lan" or not file.is_file():
         return None
-    manifest = read_object(beside)
+    manifest = read_object(file)
     return manifest if manifest.get("format") == FORMAT else None
 
 
 def run_compiled(path: Path, manifest: Mapping[str, Any], options: argparse.Namespace) -> int:
-    """Runs assembly with the weights beside it; the exit status. `options` is the command line of
-    ``ftm-run``."""
+    """Run assembly with its weights and the command line of ``ftm-run``; return the exit status."""
     text = read_text(path)
     with naming(path, asm.AsmError):
         program = asm.parse(text)
@@ -87,13 +88,14 @@ def _weights_file(path: Path) -> Path:
     ]
     if not found:
         raise UserError(
-            f"{path} has a manifest beside it but no weights, {path.with_suffix('.npz')}: compile the model again"
+            f"{path} has a manifest beside it but no weights, {path.with_suffix('.npz')}: "
+            "compile the model again"
         )
     return found[0]
 
 
 def _profile(path: Path, program: Any, options: argparse.Namespace) -> bool:
-    """Prints the profile; whether the command line asks for a run as well."""
+    """Print the profile; return whether the command line requests a run as well."""
     print_profile(path, program, options)
     return bool(options.inputs or options.random)
 
@@ -101,12 +103,13 @@ def _profile(path: Path, program: Any, options: argparse.Namespace) -> bool:
 def _run(
     path: Path, model: PackagedModel, buffers: Mapping[str, str], options: argparse.Namespace
 ) -> int:
-    """buffers: other names that the command line may use for inputs."""
+    """Run a model; ``buffers`` are alternative names of inputs for the command line."""
     if options.scalar:
         raise UserError(
-            f"--scalar {options.scalar[0]}: a model has no scalar arguments; --seed sets its random numbers"
+            f"--scalar {options.scalar[0]}: a model has no scalar arguments; "
+            "--seed sets its random numbers"
         )
-    output_files([output.name for output in model.outputs], options.out)  # before a long run
+    output_files([output.name for output in model.outputs], options.out)  # check before a long run
     model.seed(options.seed)
     given = _files(path, model, buffers, options)
     generator = np.random.default_rng(options.seed) if options.random else None

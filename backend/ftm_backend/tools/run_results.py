@@ -1,4 +1,4 @@
-"""What ``ftm-run`` does with outputs: writes, prints and compares them."""
+"""Writes, prints and compares the outputs of ``ftm-run``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Result(NamedTuple):
-    """One output; ``dtype`` is a token, and bf16 arrays are their bits in uint16."""
+    """One output. ``dtype`` is a token; bf16 arrays are their bits in uint16."""
 
     name: str
     dtype: str
@@ -37,7 +37,7 @@ class Result(NamedTuple):
 
 
 def print_profile(subject: Path, program: AsmProgram | str, options: argparse.Namespace) -> None:
-    """Prints what the cycle model says of a program."""
+    """Print the modelled profile of a program."""
     with naming(f"--profile: {subject}", presets.UnknownPreset, cycle_model.WalkError, ValueError):
         limit = min(options.instructions, cycle_model.WALK_LIMIT)
         say(
@@ -48,8 +48,11 @@ def print_profile(subject: Path, program: AsmProgram | str, options: argparse.Na
 
 
 def output_files(declared: Sequence[str], folder: Path | None) -> list[Path]:
-    """FOLDER/NAME.npy for each output. UserError where a declared name cannot be a file's; empty
-    without a folder."""
+    """Return FOLDER/NAME.npy for each output, or nothing without a folder.
+
+    Raises:
+        UserError: A declared name cannot be a file name.
+    """
     if folder is None:
         return []
     with naming("outputs", safe_names.InvalidName):
@@ -57,7 +60,7 @@ def output_files(declared: Sequence[str], folder: Path | None) -> list[Path]:
 
 
 def write_outputs(results: Sequence[Result], folder: Path | None) -> None:
-    """Writes each output to FOLDER/NAME.npy."""
+    """Write each output to FOLDER/NAME.npy."""
     if folder is None:
         return
     files = output_files([result.name for result in results], folder)
@@ -68,13 +71,14 @@ def write_outputs(results: Sequence[Result], folder: Path | None) -> None:
 
 
 def report(results: Sequence[Result], folder: Path | None, options: argparse.Namespace) -> int:
-    """Prints one line for each output; 1 when one differs from the expected array in the folder."""
+    """Print one line per output; return 1 if one differs from the expected array in the folder."""
     expected: Sequence[Path | None] = output_files([result.name for result in results], folder) or [
         None
     ] * len(results)
     differing = 0
     for result, path in zip(results, expected, strict=True):
-        line = f"{result.name}  {result.dtype} {list(result.array.shape)}  {array_compare.summary(result.array, result.dtype)}"
+        summary = array_compare.summary(result.array, result.dtype)
+        line = f"{result.name}  {result.dtype} {list(result.array.shape)}  {summary}"
         if path is not None and path.exists():
             wanted = fitting(
                 read_array(path),
@@ -96,20 +100,20 @@ def report(results: Sequence[Result], folder: Path | None, options: argparse.Nam
 
 
 def missing_input(program: Path, name: str, dtype: str, shape: Sequence[int]) -> UserError:
-    """The error of an input that nothing on the command line gives."""
+    """Make the error for an input that the command line does not give."""
     return UserError(
-        f"{program}: no array for input {name} ({dtype} {list(shape)}): give --in {name}=FILE.npy, or --random"
+        f"{program}: no array for input {name} ({dtype} {list(shape)}): give --in {name}=FILE.npy, "
+        "or --random"
     )
 
 
 def fitting(
     array: np.ndarray, path: Path, what: str, dtype: np.dtype, shape: Sequence[int], token: str
 ) -> np.ndarray:
-    """The array of a file in the shape that the program declares; UserError where dtype or number
-    of elements differ."""
+    """Return a file's array in the declared shape; UserError if dtype or size differ."""
     if array.dtype != dtype:
         hint = " (bf16 is given as its bits, in uint16)" if token == "bf16" else ""
         raise UserError(f"{path}: {what} is {dtype}, the file has {array.dtype}{hint}")
     if array.size != np.prod(shape, dtype=object):
         raise UserError(f"{path}: {what} has shape {list(shape)}, the file {list(array.shape)}")
-    return np.ascontiguousarray(array).reshape(shape)  # the former makes 0-dim arrays 1-dim
+    return np.ascontiguousarray(array).reshape(shape)  # which makes 0-dim arrays 1-dim

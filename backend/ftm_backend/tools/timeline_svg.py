@@ -1,5 +1,4 @@
-"""One core's modelled timeline as a picture (SVG) and as a trace for Chrome's ``about:tracing`` or
-Perfetto."""
+"""Draws one core's modelled timeline as SVG, or writes it as a Chrome or Perfetto trace."""
 
 from __future__ import annotations
 
@@ -32,17 +31,21 @@ OTHER = "#777777"
 
 
 def svg(profile: CycleProfile, window: tuple[float, float] | None = None) -> str:
-    """A picture of the spans of ``profile``, which must have been modelled with ``watch``.
+    """Draw the spans of ``profile``, which must have been modelled with ``watch``.
 
-    window: first and last cycle; default: all that is known.
+    Args:
+        profile: The profile.
+        window: First and last cycle; by default all.
     """
     first, last = window or (0.0, max((span.end for span in profile.spans), default=1.0))
     spans = [span for span in profile.spans if span.end > first and span.start < last]
     scale = WIDTH / max(last - first, 1.0)
     height = TOP + LANE_HEIGHT * len(LANES) + 70
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{height}" font-family="sans-serif" font-size="12">',
-        f'<text x="{LEFT}" y="20" font-size="14">modelled on {escape(profile.machine)}, one of {profile.cores} cores, '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{height}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<text x="{LEFT}" y="20" font-size="14">modelled on {escape(profile.machine)}, '
+        f"one of {profile.cores} cores, "
         f"cycles {first:.0f} to {last:.0f} of {profile.cycles:.0f}</text>",
     ]
     for number, lane in enumerate(LANES):
@@ -55,10 +58,11 @@ def svg(profile: CycleProfile, window: tuple[float, float] | None = None) -> str
     base = TOP + len(LANES) * LANE_HEIGHT
     for tick in range(TICKS + 1):
         x, cycle = LEFT + WIDTH * tick / TICKS, first + (last - first) * tick / TICKS
-        # centred, a long number would reach over the picture's edge
+        # A centered long number would extend past the edge.
         anchor = "end" if tick == TICKS else "middle"
         lines.append(
-            f'<text x="{x:.1f}" y="{base + 14}" text-anchor="{anchor}" fill="#555">{cycle:.0f}</text>'
+            f'<text x="{x:.1f}" y="{base + 14}" text-anchor="{anchor}" '
+            f'fill="#555">{cycle:.0f}</text>'
         )
     x = float(LEFT)
     for what in dict.fromkeys(span.what for span in spans):
@@ -77,8 +81,9 @@ def _box(
     name = profile.names[span.function] if 0 <= span.function < len(profile.names) else "?"
     title = f"{span.what} in {name}: cycles {span.start:.0f} to {span.end:.0f}"
     return (
-        f'<rect x="{LEFT + (start - first) * scale:.2f}" y="{y}" width="{max((end - start) * scale, 0.2):.2f}" '
-        f'height="{LANE_HEIGHT - 6}" fill="{_colour(span.what)}"><title>{escape(title)}</title></rect>'
+        f'<rect x="{LEFT + (start - first) * scale:.2f}" y="{y}" '
+        f'width="{max((end - start) * scale, 0.2):.2f}" height="{LANE_HEIGHT - 6}" '
+        f'fill="{_colour(span.what)}"><title>{escape(title)}</title></rect>'
     )
 
 
@@ -87,8 +92,7 @@ def _colour(what: str) -> str:
 
 
 def chrome_trace(profile: CycleProfile) -> str:
-    """The spans of ``profile`` as JSON in Chrome's trace event format; times in microseconds,
-    modelled."""
+    """Return the spans in Chrome's trace event format (JSON); modelled times in microseconds."""
     scale = 1e6 / profile.clock_hz
     events: list[dict[str, object]] = [
         {

@@ -1,6 +1,5 @@
-"""Upstream's own ways from our torch dialect: to TOSA and StableHLO, and through LLVM to something
-that runs.
+"""Conversions by upstream MLIR from our torch dialect: TOSA, StableHLO, and execution by LLVM.
 
-Nothing of the midend, of code generation or of the machine takes part, so what these ways give is
-an independent opinion, and what they take is what other compilers can take from us.
+They use neither midend nor code generation nor machine. So their results are an independent check,
+and programs that they accept are programs that other compilers accept from us.
 """

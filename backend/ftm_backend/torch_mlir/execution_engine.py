@@ -1,8 +1,8 @@
-"""Runs linalg through upstream MLIR: bufferization, loops, LLVM, just-in-time compiled.
+"""Executes linalg by upstream MLIR: bufferization, loops, LLVM, just-in-time compilation.
 
-It shares nothing with midend, code generation or machine, so it is the independent opinion on the
-front half of the compiler. The ``ftm`` operations of the tensor level are first rewritten into
-upstream ones (`rewrite.py`).
+It shares nothing with midend, code generation or machine, so it checks the front half of the
+compiler independently. The tensor-level ``ftm`` operations are first rewritten to upstream ones
+(`lower_ftm_dialect`).
 """
 
 from __future__ import annotations
@@ -21,26 +21,28 @@ from ftm_backend.torch_mlir import lower_ftm_dialect, philox
 
 TO_MEMORY = """builtin.module(
   func.func(linalg-generalize-named-ops), canonicalize, cse,
-  one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map})"""
+  one-shot-bufferize{bufferize-function-boundaries
+    function-boundary-type-conversion=identity-layout-map})"""
 
 TO_LLVM = """builtin.module(
   func.func(convert-linalg-to-loops), expand-strided-metadata, lower-affine, canonicalize,
   convert-scf-to-cf, arith-expand{include-bf16=true}, convert-math-to-llvm, convert-math-to-libm,
-  convert-arith-to-llvm, finalize-memref-to-llvm, convert-func-to-llvm, convert-index-to-llvm, convert-cf-to-llvm,
+  convert-arith-to-llvm, finalize-memref-to-llvm, convert-func-to-llvm, convert-index-to-llvm,
+  convert-cf-to-llvm,
   reconcile-unrealized-casts)"""
 
 __all__ = ["EngineProgram", "run_text"]
 
-# conversions of half types that LLVM calls by name
+# LLVM calls its conversions of half types by name.
 _LIBGCC = ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)
 
 
 @ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)
 def _to_bf16(number: float) -> float:
-    """``__truncsfbf2``, which libgcc has from version 13 on, and LLVM calls where the processor has
-    no such instruction.
+    """``__truncsfbf2``, which LLVM calls on processors without the instruction.
 
-    The result's bits are the lower half of a float's, as it is returned in a vector register.
+    libgcc has it from version 13 on. The result's bits are the lower half of a float's, since it is
+    returned in a vector register.
     """
     (bits,) = struct.unpack("I", struct.pack("f", number))
     rounded = bits >> 16 | 0x40 if number != number else bits + 0x7FFF + (bits >> 16 & 1) >> 16
@@ -52,7 +54,7 @@ class EngineProgram:
     """Compiled functions from tensors and scalars to tensors.
 
     Args:
-        module: linalg on tensors; every function has one block and takes its tensors before its
+        module: Linalg on tensors; every function has one block and takes its tensors before its
             scalars.
     """
 
@@ -66,7 +68,7 @@ class EngineProgram:
             for function in list(work.body.operations):
                 name = ir.StringAttr(function.attributes["sym_name"]).value
                 if name != philox.NAME:
-                    self._take(name, function)
+                    self._add_function(name, function)
             work.operation.verify()
             mlir.run_passes(work, TO_MEMORY)
             _copies_to_loops(work)
@@ -77,8 +79,8 @@ class EngineProgram:
                     "__truncsfbf2", ctypes.cast(_to_bf16, ctypes.c_void_p)
                 )
 
-    def _take(self, name: str, function: Operation) -> None:
-        """Notes the signature and turns results into trailing memref arguments that are written."""
+    def _add_function(self, name: str, function: Operation) -> None:
+        """Record the signature, and turn results into trailing memref arguments."""
         ir = mlir.ir
         kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         block = function.regions[0].blocks[0]
@@ -108,7 +110,16 @@ class EngineProgram:
     def run(
         self, name: str, inputs: Sequence[np.ndarray], scalars: Sequence[float | int]
     ) -> list[np.ndarray]:
-        """Calls ``name``; arrays have the element bytes of their dtype (bf16: uint16)."""
+        """Call a function.
+
+        Args:
+            name: Name of the function.
+            inputs: Arrays with the element bytes of their dtype (bf16: uint16).
+            scalars: Runtime scalars.
+
+        Returns:
+            One array per result.
+        """
         outputs = [
             np.zeros(shape, dtype=DTYPES[element].numpy) for shape, element in self.results[name]
         ]
@@ -130,8 +141,7 @@ class EngineProgram:
 
 
 def _copies_to_loops(module: Module) -> None:
-    """memref.copy -> linalg.copy: the former calls a runtime library that the wheel does not
-    carry."""
+    """Replace memref.copy, whose runtime library the wheel lacks, by linalg.copy."""
     ir = mlir.ir
     copies: list[Operation] = []
 
@@ -144,13 +154,13 @@ def _copies_to_loops(module: Module) -> None:
     for op in copies:
         with ir.InsertionPoint(op), op.location:
             segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
-            made = ir.Operation.create("linalg.copy", [], list(op.operands), segments, regions=1)
-            mlir.linalg.fill_builtin_region(made)
+            copy = ir.Operation.create("linalg.copy", [], list(op.operands), segments, regions=1)
+            mlir.linalg.fill_builtin_region(copy)
         op.erase()
 
 
 def _descriptor(array: np.ndarray) -> ctypes.Structure:
-    """The C struct of a memref on ``array``."""
+    """Return the C struct of a memref on ``array``."""
     rank = array.ndim
     fields: list[Any] = [
         ("allocated", ctypes.c_void_p),
@@ -160,17 +170,17 @@ def _descriptor(array: np.ndarray) -> ctypes.Structure:
     if rank:
         fields += [("shape", ctypes.c_longlong * rank), ("strides", ctypes.c_longlong * rank)]
     kind = type(f"MemRef{rank}", (ctypes.Structure,), {"_fields_": fields})
-    made = kind(array.ctypes.data, array.ctypes.data, 0)
+    descriptor = kind(array.ctypes.data, array.ctypes.data, 0)
     if rank:
-        made.shape = (ctypes.c_longlong * rank)(*array.shape)
-        made.strides = (ctypes.c_longlong * rank)(*(s // array.itemsize for s in array.strides))
-    return made
+        descriptor.shape = (ctypes.c_longlong * rank)(*array.shape)
+        strides = (s // array.itemsize for s in array.strides)
+        descriptor.strides = (ctypes.c_longlong * rank)(*strides)
+    return descriptor
 
 
 def run_text(
     text: str, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = ()
 ) -> list[np.ndarray]:
-    """Runs ``main`` of a linalg module's text; arrays have the element bytes of their dtype (bf16:
-    uint16)."""
+    """Execute ``main`` of a linalg module's text; see `EngineProgram.run`."""
     with mlir.context():
         return EngineProgram(mlir.ir.Module.parse(text)).run("main", inputs, scalars)

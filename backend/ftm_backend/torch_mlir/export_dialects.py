@@ -1,4 +1,4 @@
-"""A trace as text of the dialects that other compilers take, by torch-mlir's own conversions."""
+"""Exports a trace as text of dialects that other compilers accept, by torch-mlir's conversions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from ftm_backend.torch_mlir.legalize_trace import for_upstream
 __all__ = ["DIALECTS", "DialectError", "emit", "parse", "tosa_to_linalg", "upstream_linalg"]
 
 DIALECTS = ("torch", "linalg", "tosa", "stablehlo", "ftm")
-"""What `emit` writes; ``linalg`` and ``ftm`` are stages of our own compiler, as it compiles for its
-default machine."""
+"""Dialects that `emit` writes; ``linalg`` and ``ftm`` are our stages for the default machine."""
 
 _OWN_STAGES = {"torch": "torch", "linalg": "linalg", "ftm": "assign-buffers"}
-"""``ftm`` is the last form in MLIR: kernels in their order, with the memory of their results."""
+"""``ftm`` is the last stage in MLIR: scheduled kernels with assigned buffers."""
 
 
 _DECOMPOSED = "builtin.module(torchdynamo-export-to-torch-backend-pipeline)"
@@ -29,27 +28,28 @@ _TM_TENSOR_TO_LOOPS = "builtin.module(func.func(tm-tensor-bufferize, tm-tensor-t
 _TOSA_TO_LINALG = """builtin.module(func.func(tosa-optional-decompositions), canonicalize,
   func.func(tosa-infer-shapes, tosa-make-broadcastable, tosa-to-linalg-named), canonicalize,
   func.func(tosa-layerwise-constant-fold, tosa-make-broadcastable), func.func(tosa-to-linalg),
-  func.func(tosa-to-arith{include-apply-rescale=true}, tosa-to-tensor, tosa-to-scf), canonicalize, cse)"""
+  func.func(tosa-to-arith{include-apply-rescale=true}, tosa-to-tensor, tosa-to-scf),
+  canonicalize, cse)"""
 
 _OURS = re.compile(r'torch\.operator "([\w.]+)"')
 _ILLEGAL = re.compile(r"failed to legalize operation '(torch\.[\w.]+)'|(torch\.aten\.[\w.]+)")
 
 
 class DialectError(ValueError):
-    """A program cannot be said in a dialect; the message names the op that stops it, where it is
-    one."""
+    """A dialect cannot express a program; the message names the op, if one is the reason."""
 
 
 def emit(trace: Trace, dialect: str) -> str:
-    """The text of ``trace`` in ``dialect``, read back once before it is given.
+    """Return the text of ``trace`` in ``dialect``, checked by parsing it.
 
     Args:
-        trace: verified; without runtime scalars (`Trace.with_scalars`) where the dialect is TOSA or
-            StableHLO, whose conversions want to see the numbers.
+        trace: A verified trace. For TOSA and StableHLO it must have no runtime scalars (see
+            `Trace.with_scalars`), because these conversions need the numbers.
+        dialect: One of `DIALECTS`.
 
     Raises:
-        DialectError: an unknown dialect, or an op that upstream's conversion does not take.
-        CompileError: our own front half fails.
+        DialectError: The dialect is unknown, or upstream's conversion does not support an op.
+        CompileError: Our own front end fails.
     """
     if dialect not in DIALECTS:
         raise DialectError(f"there is no dialect {dialect!r}: use one of {', '.join(DIALECTS)}")
@@ -63,18 +63,20 @@ def emit(trace: Trace, dialect: str) -> str:
 
 
 def upstream_linalg(trace: Trace) -> str:
-    """The trace as linalg by torch-mlir's own lowerings instead of ours, on tensors but for scans
-    and the like, which are loops on memory. DialectError as `emit`."""
+    """Lower a trace to linalg by torch-mlir's lowerings instead of ours; DialectError as `emit`.
+
+    The result is on tensors, except that scans and the like are loops on memory.
+    """
     with mlir.context(), mlir.ir.Location.unknown():
         module = _converted(trace, "upstream's linalg")
-        if "tm_tensor." in str(module):  # a dialect that only torch-mlir's own passes know
+        if "tm_tensor." in str(module):  # a dialect that only torch-mlir's passes know
             mlir.run_passes(module, _TM_TENSOR_TO_LOOPS)
-            _say_who_owns(module)
+            _mark_restrict(module)
         return str(module)
 
 
 def parse(text: str) -> None:
-    """Reads a module back; DialectError where it is none."""
+    """Parse a module; raise DialectError if it is none."""
     with mlir.context(), mlir.ir.Location.unknown():
         if "stablehlo." in text:  # the wheel has the dialect, but only its conversion loads it
             mlir.run_passes(
@@ -92,13 +94,13 @@ def _convert(trace: Trace, dialect: str) -> str:
 
 
 def _converted(trace: Trace, dialect: str) -> Module:
-    """The module, in the context that is entered."""
+    """Convert a trace in the current context."""
     module = import_trace(for_upstream(trace))
     ours = sorted(set(_OURS.findall(str(module))))
     if ours:
         raise DialectError(
-            f"{', '.join(ours)}: upstream's torch dialect has no such op, so it has no way to {dialect}; only this compiler"
-            " lowers it (dialect linalg)"
+            f"{', '.join(ours)}: upstream's torch dialect has no such op, so it has no way to "
+            f"{dialect}; only this compiler lowers it (dialect linalg)"
         )
     for pipeline in (_DECOMPOSED, _CONVERSIONS[dialect]):
         try:
@@ -110,9 +112,8 @@ def _converted(trace: Trace, dialect: str) -> Module:
     return module
 
 
-def _say_who_owns(module: Module) -> None:
-    """Tensors that stand for memory: nothing else does for the same (each has an allocation of its
-    own)."""
+def _mark_restrict(module: Module) -> None:
+    """Mark tensors that stand for memory as its only alias: each has its own allocation."""
     ir = mlir.ir
 
     def visit(op: Operation) -> object:
@@ -124,14 +125,13 @@ def _say_who_owns(module: Module) -> None:
 
 
 def _culprit(error: Exception) -> str:
-    """The op that a failed conversion names."""
+    """Return the op that a failed conversion names."""
     found = _ILLEGAL.search(str(error))
     return (found[1] or found[2]) if found else str(error).strip().splitlines()[0]
 
 
 def tosa_to_linalg(text: str) -> str:
-    """A TOSA module as linalg, by upstream's passes: what `engine.Program` runs. DialectError where
-    they fail."""
+    """Convert TOSA to linalg for `execution_engine`; DialectError if upstream's passes fail."""
     with mlir.context(), mlir.ir.Location.unknown():
         module = mlir.ir.Module.parse(text)
         try:

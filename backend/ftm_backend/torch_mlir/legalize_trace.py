@@ -1,8 +1,7 @@
-"""A trace in the words that upstream's torch dialect has: what the recorder calls otherwise is said
-by its ops.
+"""Rewrites a trace to ops of upstream's torch dialect.
 
-The recorder writes ops as PyTorch dispatches them. Some of those have no op in the torch dialect,
-or have operands of another kind there; each rule says the same by an op that it has.
+The recorder writes ops as PyTorch dispatches them. Some have no op in the torch dialect, or other
+operands there; each rule expresses such an op by one that exists.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ Arguments = dict[str, Any]
 
 
 def for_upstream(trace: Trace) -> Trace:
-    """The same program, node by node; what no rule is for stays as it is."""
+    """Return an equivalent trace; nodes without a rule are unchanged."""
     return Trace(
         list(trace.params),
         list(trace.scalars),
-        [_spelled(node) for node in trace.nodes],
+        [_rewritten(node) for node in trace.nodes],
         list(trace.results),
     )
 
 
-def _spelled(node: Node) -> Node:
+def _rewritten(node: Node) -> Node:
     rule = _RULES.get(node.op)
     if rule is not None:
         name, arguments = rule(dict(node.args))
@@ -37,8 +36,7 @@ def _spelled(node: Node) -> Node:
 
 
 def _number_for_tensor(node: Node) -> Node:
-    """``aten::div.Tensor(other=2.0)``, as a Python number beside a tensor is recorded, is
-    ``aten::div.Scalar``."""
+    """Rewrite ``aten::div.Tensor(other=2.0)``, which is recorded for numbers, to ``div.Scalar``."""
     head, dot, overload = node.op.rpartition(".")
     arguments = dict(node.args)
     other = arguments.get("other")

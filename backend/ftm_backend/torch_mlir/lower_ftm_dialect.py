@@ -1,5 +1,7 @@
-"""The tensor-level ``ftm`` operations as upstream ones, written from their definitions and from
-nothing else."""
+"""Lowers the tensor-level ``ftm`` operations to upstream ones.
+
+It is written from their definitions only, so that it is an independent check.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ __all__ = ["to_upstream"]
 
 
 def to_upstream(module: Module) -> None:
-    """Replaces the tensor-level ``ftm`` operations in ``module``."""
+    """Replace the tensor-level ``ftm`` operations in ``module``."""
     ir = mlir.ir
     found: dict[str, list[Operation]] = {name: [] for name in _REPLACE}
 
@@ -26,7 +28,7 @@ def to_upstream(module: Module) -> None:
 
     module.operation.walk(visit)
     if found["ftm.philox"]:
-        library = ir.Module.parse(philox.TEXT)  # a name of its own: it must outlive the move
+        library = ir.Module.parse(philox.TEXT)  # a variable, since it must outlive the move
         module.body.append(library.body.operations[0])
     for name, replace in _REPLACE.items():
         for op in found[name]:
@@ -36,7 +38,7 @@ def to_upstream(module: Module) -> None:
 
 
 class _Index:
-    """Index arithmetic."""
+    """Builder of index arithmetic."""
 
     def __init__(self) -> None:
         self.type = mlir.ir.IndexType.get()
@@ -57,7 +59,7 @@ class _Index:
         return total
 
     def split(self, flat: Value, shape: list[int]) -> list[Value]:
-        """Coordinates of element ``flat`` of a row-major ``shape``."""
+        """Return the coordinates of element ``flat`` of a row-major ``shape``."""
         coordinates = []
         for k, size in enumerate(shape):
             step = math.prod(shape[k + 1 :])
@@ -95,8 +97,7 @@ def _view(op: Operation) -> Value:
 
 
 def _loop(count: int, start: Value, body: Callable[[Value, Value], Value]) -> Value:
-    """``scf.for`` over ``count`` iterations that carries one tensor through ``body(index,
-    tensor)``."""
+    """Build an ``scf.for`` that carries one tensor through ``body(index, tensor)``."""
     ir, index = mlir.ir, _Index()
     bounds = [index.const(0), index.const(count), index.const(1)]
     made = ir.Operation.create("scf.for", [start.type], [*bounds, start], regions=1)
@@ -127,7 +128,7 @@ def _update(op: Operation) -> Value:
 
 
 def _moving(op: Operation, iteration: Value) -> tuple[_Index, Value]:
-    """The first flat element of a window in an iteration."""
+    """Return the first flat element of a window in an iteration."""
     ir, index = mlir.ir, _Index()
     start, step = (ir.IntegerAttr(op.attributes[name]).value for name in ("start", "step"))
     return index, index.linear([iteration], [step], start)
@@ -193,7 +194,7 @@ def _scatter(op: Operation) -> Value:
 
 
 def _scan(op: Operation) -> Value:
-    """Element by element in the type that sums are kept in, then rounded."""
+    """Lower a scan element by element in the accumulator type, then round."""
     ir, index = mlir.ir, _Index()
     (x,) = op.operands
     shape, kind = _shape(x), ir.StringAttr(op.attributes["kind"]).value
@@ -211,7 +212,7 @@ def _scan(op: Operation) -> Value:
         return ir.Operation.create(name, [type_], list(operands), attributes).results[0]
 
     def convert(value: Value, type_: Type, names: tuple[str, str]) -> Value:
-        # no library function converts it to f64 or back
+        # There is no library function for bf16 <-> f64.
         if "bf16" in (str(value.type), str(type_)):
             value = (
                 value
@@ -287,7 +288,7 @@ def _scan(op: Operation) -> Value:
 
 
 def _sort(op: Operation) -> Value:
-    """Bubbles: each pass compares all neighbours of a row."""
+    """Lower a sort to bubble sort: each pass compares all neighbors of a row."""
     ir, index = mlir.ir, _Index()
     (x,) = op.operands
     rows, length = _shape(x)

@@ -1,13 +1,14 @@
-"""Philox4x32-10 in upstream's dialects, written from its definition (Salmon et al., Parallel random
-numbers: as easy as 1, 2, 3, 2011)."""
+"""Philox4x32-10 in upstream's dialects, written from its definition.
+
+Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+"""
 
 from __future__ import annotations
 
 __all__ = ["NAME", "TEXT"]
 
 NAME = "philox"
-"""Name of the function that computes one word, from its index in the stream, the seed and the
-offset."""
+"""Name of the function that computes one word from its index in the stream, seed and offset."""
 
 TEXT = f"""
 func.func private @{NAME}(%index: i64, %seed: i64, %offset: i64) -> i32 {{
@@ -29,7 +30,8 @@ func.func private @{NAME}(%index: i64, %seed: i64, %offset: i64) -> i32 {{
   %x3 = arith.shrui %offset, %shift : i64
   %s0 = arith.andi %seed, %mask : i64
   %s1 = arith.shrui %seed, %shift : i64
-  %r:6 = scf.for %i = %c0 to %c10 step %c1 iter_args(%a = %x0, %b = %x1, %c = %x2, %d = %x3, %k0 = %s0, %k1 = %s1)
+  %r:6 = scf.for %i = %c0 to %c10 step %c1
+      iter_args(%a = %x0, %b = %x1, %c = %x2, %d = %x3, %k0 = %s0, %k1 = %s1)
       -> (i64, i64, i64, i64, i64, i64) {{
     %p0 = arith.muli %a, %m0 : i64
     %p1 = arith.muli %c, %m1 : i64
