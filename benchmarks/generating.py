@@ -1,4 +1,4 @@
-"""Compiles of `generate()` of the transformers library, over lengths of prompts, batches and outputs.
+"""Compiles of transformers' `generate()`, over lengths of prompts, batches and outputs.
 
     python benchmarks/generating.py [--only gpt2_greedy ...] [--prompts 17 40 3 2 1]
         [--new 60 5 2 1] [--batches 1 3] [--json]

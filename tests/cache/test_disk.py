@@ -140,7 +140,7 @@ def test_storing_looks_at_no_other_file(tmp_path, monkeypatch):
 def test_who_holds_the_sum_for_long_does_not_stop_the_others(tmp_path, monkeypatch):
     disk = store(tmp_path)
     disk.put(key(), PROGRAM)
-    monkeypatch.setattr(disk_cache_size, "_TRIES", 2)
+    monkeypatch.setattr(disk_cache_size, "_LOCK_TRIES", 2)
     with open(tmp_path / "programs/.total", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         disk.put(key("b"), PROGRAM)

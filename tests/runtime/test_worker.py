@@ -342,7 +342,7 @@ class Terminal(io.StringIO):
     "stream, progress", [(Terminal, True), (Terminal, False), (io.StringIO, True)]
 )
 def test_waiting_is_shown_on_a_terminal(start, monkeypatch, stream, progress):
-    monkeypatch.setattr(worker, "_PATIENCE", 0.3)
+    monkeypatch.setattr(worker, "_PROGRESS_AFTER", 0.3)
     monkeypatch.setattr(sys, "stderr", stream())
     service = start(progress=progress)
     compile_text(service, "hello")

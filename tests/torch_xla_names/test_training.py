@@ -169,7 +169,7 @@ def batches(count: int = 5) -> DataLoader:
 @pytest.fixture(params=[0.0, float("inf")], ids=["threads", "here"])
 def by_threads(request, monkeypatch):
     """Whether threads take over the reading after the second batch, or never."""
-    monkeypatch.setattr(pl, "_WORTH", request.param)
+    monkeypatch.setattr(pl, "_THREAD_THRESHOLD", request.param)
     return request.param == 0
 
 
