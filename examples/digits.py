@@ -1,11 +1,11 @@
 """Train a classifier on handwritten digits, on the CPU or on `ftm`.
 
-    python examples/digits.py --device ftm python examples/digits.py --device cpu --model mlp
-    --epochs 5 python examples/digits.py --device ftm --checkpoint digits.pt # stop and go on, on
-    either device
+    python examples/digits.py --device ftm
+    python examples/digits.py --device cpu --model mlp --epochs 5
+    python examples/digits.py --device ftm --checkpoint digits.pt  # resumes, on either device
 
 The data are the 1,797 images of 8x8 pixels that scikit-learn ships; a fifth is held out.
-Nothing below knows which device it runs on: the device is a string that reaches `.to(device)`.
+The code does not depend on the device, which is only an argument of `.to(device)`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> floa
 
 
 def train(args: argparse.Namespace) -> History:
-    """Trains as `args` say (see `parse`) and returns the history of the run."""
+    """Train with the options of `parse`, and return the history of the run."""
     device = torch.device(args.device)
     torch.manual_seed(args.seed)
     training, held_out = digits()
@@ -140,8 +140,9 @@ def train(args: argparse.Namespace) -> History:
                 history.losses.append(loss.item())
                 progress.update(task, advance=1, description=f"loss {history.losses[-1]:.4f}")
             history.accuracies.append(evaluate(model, test_loader, device))
+            loss, accuracy = history.losses[-1], history.accuracies[-1]
             console.print(
-                f"epoch {epoch + 1:2d}  loss {history.losses[-1]:.4f}  held-out accuracy {history.accuracies[-1]:.2%}"
+                f"epoch {epoch + 1:2d}  loss {loss:.4f}  held-out accuracy {accuracy:.2%}"
             )
             if args.checkpoint:
                 torch.save(
@@ -157,7 +158,7 @@ def train(args: argparse.Namespace) -> History:
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
-    """Reads the command line; every option has a default."""
+    """Parse the command line; every option has a default."""
     parser = argparse.ArgumentParser(description="Train on scikit-learn's handwritten digits.")
     parser.add_argument("--device", choices=["cpu", "ftm"], default="ftm", help="where to train")
     parser.add_argument("--model", choices=sorted(MODELS), default="cnn")

@@ -147,7 +147,7 @@ def warm_up_then_cosine(step: int, args: argparse.Namespace) -> float:
 def sample(
     model: GPT, prompt: str, length: int, device: torch.device, temperature: float = 0.8
 ) -> str:
-    """Lets the model continue `prompt` by `length` bytes.
+    """Continue `prompt` by `length` bytes.
 
     The window always has the full context, with the text at its left: one shape, hence one program.
     """
@@ -173,7 +173,7 @@ class History:
 
 
 def train(args: argparse.Namespace) -> History:
-    """Trains as `args` say (see `parse`) and returns the history of the run."""
+    """Train with the options of `parse`, and return the history of the run."""
     device = torch.device(args.device)
     console = Console(quiet=args.quiet)
     torch.manual_seed(args.seed)
@@ -210,7 +210,7 @@ def train(args: argparse.Namespace) -> History:
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
-    """Reads the command line; every option has a default."""
+    """Parse the command line; every option has a default."""
     parser = argparse.ArgumentParser(
         description="Train a byte-level GPT on Python's standard library."
     )

@@ -1,4 +1,4 @@
-"""The digits training as torch_xla programs are written; only the two imports say `ftm_lazy`.
+"""The digits training in the style of torch_xla; only the two imports name `ftm_lazy`.
 
     python examples/xla_style.py
 
@@ -35,7 +35,7 @@ def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> floa
 
 
 def train(args: argparse.Namespace) -> History:
-    """Trains as `args` say (see `parse`) and returns the history of the run."""
+    """Train with the options of `parse`, and return the history of the run."""
     device = torch_xla.device()
     console = Console(quiet=args.quiet)
     torch.manual_seed(args.seed)
@@ -69,9 +69,8 @@ def train(args: argparse.Namespace) -> History:
         torch_xla.sync()
         history.losses += [loss.item() for loss in losses]
         history.accuracies.append(evaluate(model, test_loader, device))
-        console.print(
-            f"epoch {epoch + 1:2d}  loss {history.losses[-1]:.4f}  held-out accuracy {history.accuracies[-1]:.2%}"
-        )
+        loss, accuracy = history.losses[-1], history.accuracies[-1]
+        console.print(f"epoch {epoch + 1:2d}  loss {loss:.4f}  held-out accuracy {accuracy:.2%}")
     xm.wait_device_ops()
     if args.checkpoint:
         xm.save(model.state_dict(), args.checkpoint)
@@ -79,7 +78,7 @@ def train(args: argparse.Namespace) -> History:
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
-    """Reads the command line; every option has a default."""
+    """Parse the command line; every option has a default."""
     parser = argparse.ArgumentParser(
         description="The digits training, as torch_xla programs are written."
     )

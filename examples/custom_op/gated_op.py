@@ -11,7 +11,7 @@ from torch import Tensor
 
 @torch.library.custom_op("gated::rms_gate", mutates_args=())
 def rms_gate(x: Tensor, gate: Tensor, eps: float) -> Tensor:
-    """What runs on devices that have nothing better."""
+    """Default implementation for all devices."""
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * torch.sigmoid(gate)
 
 
@@ -26,7 +26,7 @@ def _setup(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> No
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-    """Made of ordinary operations, which are recorded as always."""
+    """Compute the gradient with ordinary operations, which are recorded as usual."""
     x, gate = ctx.saved_tensors
     scale, opened = torch.rsqrt(x.square().mean(-1, keepdim=True) + ctx.eps), torch.sigmoid(gate)
     normal = x * scale

@@ -114,9 +114,8 @@ def check(parameters, path, flags):
     )
     model.load_state_dict(parameters)
     x, y = batch(10**6, 512)
-    print(
-        f"{os.path.basename(path)}: held-out accuracy {(model(x).argmax(1) == y).float().mean():.2%}"
-    )
+    accuracy = (model(x).argmax(1) == y).float().mean()
+    print(f"{os.path.basename(path)}: held-out accuracy {accuracy:.2%}")
 
 
 def parse():

@@ -69,7 +69,7 @@ def test_operands_and_results():
 
 def test_the_nearest_is_named():
     history = after(trace(alpha="1"), trace(32, alpha="2"))
-    assert "nearly program 1" in explained(history, trace(32, alpha="3")).text
+    assert "differs from program 1" in explained(history, trace(32, alpha="3")).text
 
 
 def test_other_operations_are_a_surprise_once_the_loop_is_settled():

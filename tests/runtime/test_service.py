@@ -165,7 +165,7 @@ def test_the_maker_dies_before_it_has_made_a_copy(pair):
     maker, copy = pair
     maker.start()
     os.kill(maker.pid, signal.SIGKILL)
-    with pytest.warns(RuntimeWarning, match="it is started again"):
+    with pytest.warns(RuntimeWarning, match="is restarted"):
         assert copy.compile(TRACE, REQUEST)
 
 

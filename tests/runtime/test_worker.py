@@ -124,7 +124,7 @@ def test_killed_while_compiling(start):
     service = start()
     compile_text(service, "hello")
     threading.Timer(0.3, os.kill, (service.pid, signal.SIGKILL)).start()
-    with pytest.warns(RuntimeWarning, match="was killed by signal 9; it is started again"):
+    with pytest.warns(RuntimeWarning, match="was killed by signal 9 and is restarted"):
         assert compile_text(service, "sleep 1.5") == b"<sleep 1.5>"
 
 
@@ -138,7 +138,7 @@ def test_restarting_goes_on_where_warnings_are_errors(start, tmp_path, capfd, wo
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert compile_text(service, text) == f"<{text}>".encode()
-    assert "it is started again" in capfd.readouterr().err
+    assert "is restarted" in capfd.readouterr().err
 
 
 def test_what_is_printed_before_the_service_runs_is_in_the_log_and_nowhere_else(tmp_path):
@@ -203,7 +203,7 @@ def test_standard_streams_that_are_closed(tmp_path, start):
 
 
 def test_one_crash_is_survived(start, tmp_path):
-    with pytest.warns(RuntimeWarning, match="signal 11; it is started again"):
+    with pytest.warns(RuntimeWarning, match="signal 11 and is restarted"):
         assert compile_text(start(), f"crash_once {tmp_path / 'mark'}").startswith(b"<crash_once")
 
 
@@ -224,7 +224,7 @@ def test_two_crashes_are_an_error_with_the_last_words(start):
 
 def test_hanging_process_is_replaced(start, tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "_STALL", 0.6)
-    with pytest.warns(RuntimeWarning, match="has done nothing for 0.6 s; it is started again"):
+    with pytest.warns(RuntimeWarning, match="has done nothing for 0.6 s and is restarted"):
         assert compile_text(start(), f"stop_once {tmp_path / 'mark'}").startswith(b"<stop_once")
     with pytest.warns(RuntimeWarning), pytest.raises(CompileError, match="has done nothing"):
         compile_text(start(), "stop")

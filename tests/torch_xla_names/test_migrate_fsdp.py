@@ -61,7 +61,11 @@ REFUSED = [
     ("m = FSDP(m, other=1)\n", 3, "there is no equivalent of the argument other"),
     ("m = FSDP(m)\n\nassert isinstance(m, FSDP)\n", 5, "it is used as a class"),
     ("m = FSDP(m)\nm.load_state_dict(s)\n", 4, "torch.distributed.checkpoint saves"),
-    ("m = FSDP(m)\nm.clip_grad_norm_(1.0, groups=[[0]])\n", 4, "takes the groups from the DeviceMesh"),
+    (
+        "m = FSDP(m)\nm.clip_grad_norm_(1.0, groups=[[0]])\n",
+        4,
+        "takes the groups from the DeviceMesh",
+    ),
     ("m = FSDP(m)\nwith m.no_sync():\n    f()\n", 4, "set_requires_gradient_sync"),
 ]
 
