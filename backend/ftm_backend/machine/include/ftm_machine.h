@@ -132,6 +132,7 @@ FTM_API int ftm_poll(const ftm_job* job, uint32_t milliseconds);
 /* Requests that a job stop at its next call, backward branch or barrier, and returns at once. The
  * handle stays valid. A job that has overwritten a donated input runs to its end, since stopping
  * would lose that input. */
+FTM_API void ftm_interrupt(ftm_job* job);
 
 /* Frees the handle without waiting; the job still runs. */
 FTM_API void ftm_release(ftm_job* job);
