@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from ftm_backend import driver
+from ftm_backend import compiler_stages
 from ftm_backend.target import presets
 
 SIZES = (500, 1000, 2000, 4000, 8000)
@@ -55,7 +55,7 @@ def trace(operations: int) -> str:
 def measure(text: str, machine: presets.MachineParameters) -> dict[str, float]:
     """Return the seconds of each stage, from the trace to the image."""
     value, seconds = text, {}
-    for stage in driver.stages(machine):
+    for stage in compiler_stages.stages(machine):
         start = time.perf_counter()
         value = stage.run(value, machine)
         seconds[stage.name] = time.perf_counter() - start

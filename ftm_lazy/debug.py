@@ -25,12 +25,12 @@ def __getattr__(name: str) -> tuple[str, ...]:
     """Load `STAGES` on first access: it imports the compiler, which this process rarely needs."""
     if name != "STAGES":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ftm_backend import driver
+    from ftm_backend import compiler_stages
     from ftm_backend.target import presets
 
     values = settings.current()
     machine = replace(presets.load(values.preset), cores=values.cores)
-    return tuple(stage.name for stage in driver.stages(machine) if stage.name != "image")
+    return tuple(stage.name for stage in compiler_stages.stages(machine) if stage.name != "image")
 
 
 def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:

@@ -37,6 +37,7 @@ class CompileOptions:
     """Directory for the input of a stage that fails; empty: a private temporary directory."""
 
     def __post_init__(self) -> None:
+        """Check ``cores``."""
         if self.cores < 0:
             raise ValueError(f"cores must be 0 (the preset's number) or more, not {self.cores}")
 

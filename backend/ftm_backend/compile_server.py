@@ -1,25 +1,23 @@
-"""The compiler as a process of its own: ``python -m ftm_backend.compile_server 3 4``.
+"""The compiler as a separate process: ``python -m ftm_backend.compile_server 3 4``.
 
-It reads requests from the first of these descriptors and writes answers to the second, both as
-frames (`pack`, `unpack`): a JSON header and a body of bytes. Standard input and output have no part
-in it. For each further pair of descriptors it makes a copy of itself once it has imported what
-compiling needs; that one serves them in the same way, and outlives it.
+The process imports no torch, so it starts fast, and killing it does not affect the user's program.
+It reads requests from the first file descriptor and writes answers to the second. Each further pair
+of descriptors gets a forked copy of the process, after the imports; the copy works in the same way
+and outlives its parent.
 
-    request   {"id": 7, "machine": "host", "cores": 2, "texts": false, "timeout": 300.0}, body: the trace's text
-              where the client keeps functions of programs (`known`), {..., "shelf": true} {"id": 7,
-              "infer": true, "timeout": 300.0}, body: a trace in which some sizes are symbols; the
-              answer's body is the trace in which all that follow from them are
-              (`frontend.symbolic_shape_inference`), empty where none can vary
-    question {"id": 7, "wanted": ["3f0c...", ...]}: which of these functions does the client have?
-    reply {"id": 7, "functions": [["3f0c...", 2100], ...]}, body: those, one after the other, of so
-    many bytes answer {"id": 7, "ok": true, "seconds": 0.8, "size": 4711, "functions": [...]}, body:
-    the executable (`Executable.to_bytes`)
-              of that size, then functions that the client has not
-              {"id": 7, "ok": false, "error": "..."}, no body
-    greeting  {"source": "...", "pid": 123}: `source_hash()` of the code that this process runs, and its id
+Messages are frames (`pack`, `unpack`): a header in JSON and a body of bytes.
 
-A process that imports no torch starts fast and can be killed at any time; the user's program goes
-on.
+- Greeting ``{"source": "...", "pid": 123}``: `source_hash` of the running code, and process ID.
+- Request ``{"id": 7, "machine": "host", "cores": 2, "texts": false, "timeout": 300.0}``; the body
+  is the trace. ``"shelf": true`` if the client stores compiled functions.
+- Request ``{"id": 7, "infer": true, "timeout": 300.0}``; the body is a trace with symbolic sizes of
+  parameters. The answer's body is the trace with all sizes, empty if none can vary.
+- Question ``{"id": 7, "wanted": ["3f0c...", ...]}``: requests these functions from the client.
+- Reply ``{"id": 7, "functions": [["3f0c...", 2100], ...]}``: digest and bytes of each function; the
+  body has the functions in this order.
+- Answer ``{"id": 7, "ok": true, "seconds": 0.8, "size": 4711, "functions": [...]}``; the body is
+  the executable (`Executable.to_bytes`) of ``size`` bytes, then functions that the client lacks.
+- Answer ``{"id": 7, "ok": false, "error": "..."}`` without a body.
 """
 
 from __future__ import annotations
@@ -46,17 +44,17 @@ from ftm_backend import plugins
 __all__ = ["join", "main", "pack", "source_hash", "split", "unpack"]
 
 _PREFIX = struct.Struct("<IQ")  # bytes of the header, bytes of the body
-_GRACE = 10.0  # seconds by which the client's own time limit comes first
+_GRACE = 10.0  # seconds after the client's own time limit
 
 
 def pack(header: dict[str, Any], body: bytes = b"") -> bytes:
-    """One frame."""
+    """Return a frame."""
     text = json.dumps(header).encode()
     return _PREFIX.pack(len(text), len(body)) + text + body
 
 
 def unpack(received: bytearray) -> tuple[dict[str, Any], bytes] | None:
-    """Takes the first frame off the front of `received`; None while it is not there as a whole."""
+    """Remove the first frame from ``received``, and return it; None if it is incomplete."""
     if len(received) < _PREFIX.size:
         return None
     header, body = _PREFIX.unpack_from(received)
@@ -69,14 +67,14 @@ def unpack(received: bytearray) -> tuple[dict[str, Any], bytes] | None:
 
 
 def join(functions: Mapping[str, bytes]) -> tuple[list[list[Any]], bytes]:
-    """What a header says of functions, and the bytes of all."""
+    """Return digest and size of each function for a header, and the bytes of all."""
     return [[digest, len(content)] for digest, content in functions.items()], b"".join(
         functions.values()
     )
 
 
 def split(listed: Iterable[Sequence[Any]], body: bytes) -> dict[str, bytes]:
-    """The reverse of `join`."""
+    """Return functions by digest; the inverse of `join`."""
     functions, at = {}, 0
     for digest, size in listed:
         functions[digest], at = body[at : at + size], at + size
@@ -84,30 +82,34 @@ def split(listed: Iterable[Sequence[Any]], body: bytes) -> dict[str, bytes]:
 
 
 class _Shelf:
-    """Functions that the client keeps. Between its request and the answer it sends nothing but what
-    it is asked for."""
+    """The compiled functions that the client stores.
+
+    Between its request and the answer, the client sends only replies.
+    """
 
     def __init__(self, number: int, requests: queue.SimpleQueue[Any], answers: BinaryIO) -> None:
         self._number, self._requests, self._answers = number, requests, answers
         self.made: dict[str, bytes] = {}
 
     def get(self, digests: Sequence[str]) -> dict[str, bytes]:
-        """Asks the client."""
+        """Request functions from the client; return those that it has."""
         self._answers.write(pack({"id": self._number, "wanted": list(digests)}))
         self._answers.flush()
         header, body = self._requests.get()
         return split(header["functions"], body)
 
     def put(self, functions: Mapping[str, bytes]) -> None:
-        """Goes with the answer."""
+        """Add functions to the answer."""
         self.made.update(functions)
 
 
 @functools.cache
 def source_hash() -> str:
-    """A hash of all that decides what a trace compiles to: the compiler's own source, the machine's
-    interface, the version of MLIR, op records of other packages. Part of the key of compiled
-    programs."""
+    """Return a hash of everything that a compiled program depends on besides its trace.
+
+    This is the compiler's source, the machine's interface, the version of MLIR, and op records of
+    other packages. It is part of the key of compiled programs.
+    """
     root = Path(__file__).parent
     state = hashlib.blake2b(digest_size=16)
     state.update(f"{metadata.version('torch-mlir')} {plugins.identity()}\n".encode())
@@ -120,7 +122,7 @@ def source_hash() -> str:
 
 
 def _read_requests(source: int, requests: queue.SimpleQueue[Any]) -> None:
-    """Passes frames on, and ends the process when the client is gone, whatever it is doing."""
+    """Queue requests; end the process when the client closes the connection."""
     received = bytearray()
     while chunk := os.read(source, 1 << 20):
         received += chunk
@@ -144,10 +146,9 @@ def _compile(header: dict[str, Any], body: bytes, shelf: _Shelf | None) -> bytes
 def _answer(
     header: dict[str, Any], body: bytes, requests: queue.SimpleQueue[Any], answers: BinaryIO
 ) -> bytes:
-    """Compiles one request; an exception becomes the answer's error."""
+    """Compile one request; an exception becomes the answer's error."""
     begin = time.perf_counter()
-    # If the client is killed while MLIR holds the interpreter, nobody else would end a compilation
-    # that hangs.
+    # ends a compilation that hangs in MLIR after the client was killed
     signal.setitimer(signal.ITIMER_REAL, header["timeout"] + _GRACE)
     shelf = _Shelf(header["id"], requests, answers) if header.get("shelf") else None
     try:
@@ -169,7 +170,7 @@ def _answer(
 
 
 def _warm_up() -> None:
-    """Imports what every compilation needs."""
+    """Import what every compilation needs."""
     from ftm_backend import driver  # noqa: F401
     from ftm_backend.frontend import ops  # noqa: F401
 
@@ -180,7 +181,7 @@ def _greet(answers: BinaryIO) -> None:
 
 
 def _open(source: int, answers: int) -> tuple[queue.SimpleQueue[Any], BinaryIO]:
-    """What comes from the first descriptor, and what is written to the second."""
+    """Start reading requests from ``source``, and open ``answers`` for writing."""
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(source, requests), daemon=True).start()
     return requests, os.fdopen(answers, "wb")
@@ -201,22 +202,23 @@ def _close(pairs: Iterable[tuple[int, int]]) -> None:
 
 
 def main(words: list[str]) -> None:
-    """Serves until the requests end."""
+    """Serve until the client closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for copies
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_IGN
+    )  # no zombies: the parent does not wait for its copies
     numbers = [int(word) for word in words]
     pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
     requests, answers = _open(*pairs[0])
     _greet(answers)
     _warm_up()
-    # A compilation makes records that live until it ends: looking for garbage among them is a tenth
-    # of its time. What is in a circle is collected when the answer is on its way; what was imported
-    # is left out.
+    # The records of a compilation live until it ends: collecting garbage meanwhile wastes a tenth
+    # of the time. Cycles are collected after each answer; freeze() exempts imported modules.
     gc.disable()
     gc.freeze()
     for k, pair in enumerate(pairs[1:], 1):
-        if os.fork() == 0:  # the thread that reads this one's requests is none of the copy's
+        if os.fork() == 0:  # the copy does not have the thread that reads requests
             answers.close()
             os.close(pairs[0][0])
             _close(pairs[k + 1 :])

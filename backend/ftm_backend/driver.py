@@ -1,15 +1,7 @@
-"""The compiler from end to end: named stages, each a function from one value to the next.
+"""The compiler from end to end: runs the stages, retries with less fusion, and reports failures.
 
-    trace   the recorded program            Trace
-    torch   the same in the torch dialect   Trace
-    linalg  loop nests on tensors           LinalgFunction
-    ...     one stage for each pass         see ``midend/pipeline.py`` and ``codegen/pipeline.py``
-    asm     assembly                        str
-    image   what the machine loads          bytes
-
-The value of every stage has a text, in MLIR where MLIR has operations for it. Compiling can start
-from the text of any stage (`run_from`); the tools do so, and so does the command that replays a
-failure.
+Compiling can start from the text of any stage (`run_from`). The tools do so, and the command that
+replays a failure.
 """
 
 from __future__ import annotations
@@ -17,203 +9,37 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import re
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ftm_backend import codegen, mlir, symbolic
-from ftm_backend.assembler.image_template import assemble
+from ftm_backend import symbolic
 from ftm_backend.codegen import function_cache
 from ftm_backend.compile_options import CompileOptions
+from ftm_backend.compiler_stages import MIDEND_STAGES, CompilerStage, position, stages
 from ftm_backend.executable import Executable
-from ftm_backend.frontend import Trace, import_trace, lower
-from ftm_backend.ir.linalg.printer import print_function
 from ftm_backend.lru import PROGRAMS, LRUCache
-from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.retry_policy import NONE, Restrictions, after_kernel, without_pass
 from ftm_backend.midend.transforms.fusion import fusion_cache
-from ftm_backend.pass_manager import FunctionError, IRFormat, Pass, VerifyError, changes
+from ftm_backend.pass_manager import FunctionError, VerifyError, changes
 from ftm_backend.target import presets
 
-__all__ = [
-    "STAGES",
-    "CompileError",
-    "CompilerStage",
-    "compile",
-    "forget",
-    "guess_stage",
-    "infer_sizes",
-    "run_from",
-    "stages",
-]
+__all__ = ["CompileError", "compile", "forget", "infer_sizes", "run_from"]
 
 
 class CompileError(Exception):
     """A stage failed; the message has the stage, the reason and the command that replays it."""
 
 
-class CompilerStage(NamedTuple):
-    """A stage of the compiler: a form of the program, and how it is made from the one before.
-
-    Attributes:
-        name: The stage in dumps and options.
-        run: ``run(value, machine)`` makes the value from that of the previous stage. Stages of
-            the midend also take `Restrictions`.
-        read: ``read(text, machine)`` makes the value from its text.
-        write: ``write(value)`` returns the text; of stage ``image`` the bytes.
-        suffix: Ending of files that hold the text.
-        doc: One sentence for listings.
-        step: The pass that leaves the stage, if a pass does.
-    """
-
-    name: str
-    run: Callable[..., Any]
-    read: Callable[[str, presets.MachineParameters], Any]
-    write: Callable[[Any], str | bytes]
-    suffix: str
-    doc: str
-    step: Pass | None = None
-
-
-_STAGE = re.compile(r'ftm\.stage = "([\w-]+)"')
 _LOGGER = logging.getLogger(__name__)
 _LONGEST_MESSAGE = 4000
 """Characters of an error's message; longer ones are cut."""
-
-
-# --- stages
-
-
-def _parse_trace(text: str, machine: presets.MachineParameters) -> Trace:
-    del machine
-    trace = Trace.parse(text)
-    trace.verify()
-    return trace
-
-
-def _write_torch(trace: Trace) -> str:
-    with mlir.context(), mlir.ir.Location.unknown():
-        return str(import_trace(trace))
-
-
-def _read_torch(text: str, machine: presets.MachineParameters) -> Trace:
-    del machine
-    from ftm_backend.frontend.torch_dialect_to_trace import read_torch
-
-    with mlir.context(), mlir.ir.Location.unknown():
-        return read_torch(mlir.ir.Module.parse(text))
-
-
-def _passes() -> Iterator[CompilerStage]:
-    """Yield a stage for each pass."""
-    for step in (*pipeline.PASSES, *codegen.PASSES):
-        ir = step.ir.after
-        write = functools.partial(_write, ir, step.stage)
-        run = functools.partial(pipeline.apply, step) if step in pipeline.PASSES else step.run
-        yield CompilerStage(step.stage, run, ir.read, write, ir.suffix, step.doc, step)
-
-
-def _write(ir: IRFormat, name: str, value: object) -> str:
-    return ir.write(value, name)
-
-
-STAGES: tuple[CompilerStage, ...] = (
-    CompilerStage("trace", _parse_trace, _parse_trace, str, ".trace", "The recorded program."),
-    CompilerStage(
-        "torch",
-        lambda trace, machine: trace,
-        _read_torch,
-        _write_torch,
-        ".mlir",
-        "The recorded program in the torch dialect.",
-    ),
-    CompilerStage(
-        "linalg",
-        lambda trace, machine: lower(trace),
-        pipeline.LINALG.read,
-        print_function,
-        ".mlir",
-        "Loop nests on tensors.",
-    ),
-    *_passes(),
-    CompilerStage(
-        "asm", codegen.emit, lambda text, machine: text, str, ".lan", codegen.EMIT.doc, codegen.EMIT
-    ),
-    CompilerStage(
-        "image",
-        lambda text, machine: assemble(text),
-        lambda text, machine: (text.encode(), None),
-        lambda made: made[0],
-        ".bin",
-        "The bytes that the machine loads.",
-    ),
-)
-"""The stages of all machines, in order."""
-
-_MIDEND = {step.stage: step for step in pipeline.PASSES}
-
-
-def stages(machine: presets.MachineParameters) -> tuple[CompilerStage, ...]:
-    """Return the stages for ``machine`` in order: those of `STAGES` whose passes apply on it."""
-    return tuple(s for s in STAGES if s.step is None or not s.step.missing(machine))
-
-
-def _position(name: str, machine: presets.MachineParameters) -> int:
-    """Return the position of a stage in ``stages(machine)``.
-
-    Raises:
-        ValueError: No stage has this name, or its pass does not apply on the machine.
-    """
-    candidates = stages(machine)
-    for position, candidate in enumerate(candidates):
-        if candidate.name == name:
-            return position
-    for candidate in STAGES:
-        if candidate.name == name and candidate.step is not None:
-            raise ValueError(
-                f"machine {machine.name!r} has no stage {name!r}: pass {candidate.step.name} needs "
-                f"{candidate.step.missing(machine)}"
-            )
-    names = ", ".join(candidate.name for candidate in candidates)
-    raise ValueError(f"there is no stage {name!r}: use one of {names}")
-
-
-def guess_stage(text: str) -> str:
-    """Return the name of the stage that a text belongs to, by its first line.
-
-    Args:
-        text: A text of the compiler. An MLIR module names its stage in the attribute ``ftm.stage``.
-
-    Raises:
-        ValueError: The text looks like no stage.
-    """
-    lines = [line.strip() for line in text.splitlines()]
-    first = next((line for line in lines if line and not line.startswith("//")), "")
-    if first == "trace":
-        return "trace"
-    if first.startswith("@program"):
-        return "asm"
-    if first.startswith("@stage "):
-        return first.split()[1]
-    stated = _STAGE.search(first)
-    if stated:
-        return stated[1]
-    if first.startswith(("module", "func.func", "#")):
-        return "torch" if "!torch." in text else "linalg"
-    raise ValueError(
-        "this looks like no stage of the compiler: a trace starts with `trace`, assembly with "
-        "`@program`, tiles with `@stage`, the others are MLIR modules; name the stage with --from"
-    )
-
-
-# --- running
 
 
 def forget() -> None:
@@ -310,7 +136,7 @@ def run_from(
     """
     options = options or CompileOptions()
     machine = _machine(options)
-    if _position(to_stage, machine) < _position(from_stage, machine):
+    if position(to_stage, machine) < position(from_stage, machine):
         raise ValueError(f"{to_stage} comes before {from_stage}: the compiler does not go back")
     result: str | bytes = ""
     for current, value in _walk(from_stage, text, to_stage, options, {}):
@@ -361,25 +187,25 @@ def _attempt(
     """Do the work of `_walk` under given restrictions; raise _Again to request others."""
     machine = _machine(options)
     every = stages(machine)
-    begin, end = _position(from_stage, machine), _position(to_stage, machine)
+    begin, end = position(from_stage, machine), position(to_stage, machine)
     dump = _StageDump(Path(options.dump), options.dump_diffs) if options.dump else None
     kernels: dict[str, Kernel] = {}
     value: Any = None
-    for position in range(begin, end + 1):
-        current = every[position]
+    for number in range(begin, end + 1):
+        current = every[number]
         start = time.perf_counter()
         with (
-            _reproducing(from_stage, text, every[position - 1 : position + 1], options),
+            _reproducing(from_stage, text, every[number - 1 : number + 1], options),
             _undoing(current, kernels, restrictions, every[begin + 1 :]),
         ):
-            restricted = (restrictions,) if current.name in _MIDEND else ()
+            restricted = (restrictions,) if current.name in MIDEND_STAGES else ()
             value = (
                 current.read(text, machine)
-                if position == begin
+                if number == begin
                 else current.run(value, machine, *restricted)
             )
             if dump is not None:
-                dump.write(position, current, value)
+                dump.write(number, current, value)
         seconds[current.name] = seconds.get(current.name, 0.0) + time.perf_counter() - start
         if current.name == "outline-kernels":
             kernels = {function.name: function.kernel for function in value.functions}
@@ -405,9 +231,9 @@ def _undoing(
     try:
         yield
     except (VerifyError, FunctionError) as error:
-        passes = [_MIDEND[stage.name] for stage in ran if stage.name in _MIDEND]
+        passes = [MIDEND_STAGES[stage.name] for stage in ran if stage.name in MIDEND_STAGES]
         if isinstance(error, VerifyError):
-            following = without_pass(restrictions, _MIDEND[current.name])
+            following = without_pass(restrictions, MIDEND_STAGES[current.name])
         elif error.function in kernels:
             following = after_kernel(restrictions, kernels[error.function], error.too_large, passes)
         else:
@@ -425,9 +251,9 @@ class _StageDump:
         self._directory, self._diffs = directory, diffs
         self._last: tuple[CompilerStage, str] | None = None
 
-    def write(self, position: int, stage: CompilerStage, value: object) -> None:
+    def write(self, number: int, stage: CompilerStage, value: object) -> None:
         content = stage.write(value)
-        path = self._directory / f"{position:02}_{stage.name}{stage.suffix}"
+        path = self._directory / f"{number:02}_{stage.name}{stage.suffix}"
         if isinstance(content, bytes):
             path.write_bytes(content)
             return
@@ -446,14 +272,14 @@ class _StageDump:
 
 @contextmanager
 def _reproducing(
-    from_stage: str, text: str, stages: Sequence[CompilerStage], options: CompileOptions
+    from_stage: str, text: str, last: Sequence[CompilerStage], options: CompileOptions
 ) -> Iterator[None]:
     """Turn an exception inside into a CompileError, after saving the input of the stage.
 
     Args:
         from_stage: The stage that compiling started from.
         text: Its text.
-        stages: The stage that runs inside, after the one before it if there is one.
+        last: The stage that runs inside, after the one before it if there is one.
         options: Those of the compilation.
     """
     try:
@@ -462,14 +288,14 @@ def _reproducing(
         raise
     except Exception as error:
         reason = _shortened(f"{type(error).__name__}: {error}")
-        failed = stages[-1].name if stages else from_stage
+        failed = last[-1].name if last else from_stage
         if failed == from_stage:
             raise CompileError(
                 f"this is no valid {from_stage} text: {_shortened(str(error))}"
             ) from error
         if symbolic.current_env() is not None:  # no loss: the program is compiled for its own sizes
             raise CompileError(f"no program for all sizes: stage {failed!r}: {reason}") from error
-        saved = _save_input(from_stage, text, stages[0], failed, options)
+        saved = _save_input(from_stage, text, last[0], failed, options)
         raise CompileError(f"compiling failed at stage {failed!r}: {reason}\n{saved}") from error
 
 

@@ -1,8 +1,7 @@
-"""A compiled program: the machine's image, its assembly, and, if asked for, the text of every
-stage.
+"""Record: a compiled program, which is the machine's image, its assembly and other texts.
 
-As bytes it is one JSON header line that says what follows, then the sections; nothing in it depends
-on the process or the time, so that equal compilations give equal bytes.
+Its bytes are one header line in JSON that lists the sections, then the sections. They depend on
+neither the process nor the time, so equal compilations give equal bytes.
 """
 
 from __future__ import annotations
@@ -19,18 +18,20 @@ __all__ = ["Executable"]
 
 _FORMAT = "ftm-executable"
 _VERSION = 1
-_MOST_TEXT = 1 << 29  # bytes of all texts, unpacked
+_MOST_TEXT = 1 << 29  # bytes of all texts together, uncompressed
 
 
 @dataclass(frozen=True)
 class Executable:
     """A compiled program.
 
-    image: what the machine loads. asm: its assembly (`.lan`). texts: stage name -> text in the
-    order of the stages (trace, torch, linalg, ftm, asm); empty unless `Options.keep_texts`.
-    machine: preset it is tiled for. template: how to make images for other sizes, of a general
-    program. seconds: stage name -> time that its making took; known only where it was compiled, no
-    part of the bytes.
+    Attributes:
+        image: The bytes that the machine loads.
+        asm: Its assembly.
+        machine: The machine preset that it is compiled for.
+        texts: Stage name to text, in order; empty unless `CompileOptions.keep_texts`.
+        template: How to make images for other sizes, for a program with symbolic sizes.
+        seconds: Stage name to compile time; not part of the bytes.
     """
 
     image: bytes
@@ -41,7 +42,7 @@ class Executable:
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
     def to_bytes(self) -> bytes:
-        """Everything but ``seconds``."""
+        """Return everything but ``seconds`` as bytes."""
         texts = {
             "asm": self.asm,
             **{f"text:{stage}": text for stage, text in self.texts.items() if stage != "asm"},
@@ -67,14 +68,14 @@ class Executable:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Executable:
-        """The reverse of `to_bytes`.
+        """Return the program from `to_bytes`.
 
         Raises:
-            ValueError: the bytes are damaged, or were written by another version.
+            ValueError: The bytes are damaged, or another version wrote them.
         """
         header, body = _header(data)
         if header["blake2b"] != hashlib.blake2b(body, digest_size=16).hexdigest():
-            raise ValueError("the compiled program is damaged: its checksum does not fit")
+            raise ValueError("the compiled program is damaged: its checksum differs")
         sections, at = {}, 0
         for name, size in header["sections"]:
             sections[name], at = body[at : at + size], at + size
@@ -86,7 +87,7 @@ class Executable:
         }
         if at != len(body) or sections.keys() != wanted or len(sections) != len(header["sections"]):
             raise ValueError(
-                "the compiled program is damaged: its sections are not those that the header names"
+                "the compiled program is damaged: its sections differ from those in the header"
             )
         texts = _unpack({name: data for name, data in sections.items() if name != "image"})
         general = texts.pop("template", None)
@@ -103,7 +104,11 @@ class Executable:
 
 
 def _header(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header, its fields of the right types, and what follows it; raises ValueError."""
+    """Return the header, after checking its types, and the sections.
+
+    Raises:
+        ValueError: The header is damaged.
+    """
     line, _, body = data.partition(b"\n")
     try:
         header = json.loads(line)
@@ -127,7 +132,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], bytes]:
         and all(isinstance(stage, str) for stage in stages or ())
     )
     if not good or not all(_is_section(section) for section in sections or ()):
-        raise ValueError("the compiled program is damaged: its header does not say what follows")
+        raise ValueError("the compiled program is damaged: its header is incomplete")
     return header, body
 
 
@@ -142,8 +147,11 @@ def _is_section(value: object) -> bool:
 
 
 def _unpack(packed: dict[str, bytes]) -> dict[str, str]:
-    """Texts by name; raises ValueError when they are damaged, or would take more memory than any
-    program's texts."""
+    """Return texts by name.
+
+    Raises:
+        ValueError: A text is damaged, or exceeds `_MOST_TEXT`.
+    """
     texts, rest = {}, _MOST_TEXT
     for name, data in packed.items():
         stream = zlib.decompressobj()
@@ -158,6 +166,6 @@ def _unpack(packed: dict[str, bytes]) -> dict[str, str]:
         rest -= len(text)
         if not whole or rest <= 0:
             raise ValueError(
-                f"the compiled program is damaged: section {name!r} is cut off, or longer than any text"
+                f"the compiled program is damaged: section {name!r} is cut off or too long"
             )
     return texts

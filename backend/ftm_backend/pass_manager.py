@@ -31,14 +31,16 @@ class VerifyError(Exception):
 
 
 class FunctionError(Exception):
-    """A pass failed at one function of the program.
-
-    Attributes:
-        function: Name of the function.
-        too_large: The function's tiles exceed a scratchpad, so smaller tiles may help.
-    """
+    """A pass failed at one function of the program."""
 
     def __init__(self, function: str, reason: str, too_large: bool = False) -> None:
+        """Create the error.
+
+        Args:
+            function: Name of the function.
+            reason: The message.
+            too_large: The function's tiles exceed a scratchpad, so smaller tiles may help.
+        """
         super().__init__(reason)
         self.function, self.too_large = function, too_large
 
@@ -75,6 +77,7 @@ class Conversion:
     in_place: bool
 
     def __str__(self) -> str:
+        """Describe the conversion for listings."""
         ends = dict.fromkeys((self.before.name, self.after.name))
         return " -> ".join(ends) + (", in place" if self.in_place else "")
 

@@ -43,7 +43,7 @@ def test_the_compiler_keeps_nothing_of_programs_long_ago() -> None:
         function_cache.KNOWN,
         object_files.OBJECTS,
         fusion_cache._NUMBERS,
-        fusion_cache._ANSWERS,
+        fusion_cache._RESULTS,
         parse_cache._NODES,
     )
 

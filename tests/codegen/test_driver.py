@@ -9,7 +9,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from ftm_backend import driver
+from ftm_backend import compiler_stages, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.executable import Executable
 from ftm_backend.machine import Machine
@@ -50,7 +50,7 @@ def check(image):
 
 def test_a_trace_compiles_and_runs(compiled):
     check(compiled.image)
-    names = [stage.name for stage in driver.stages(HOST)]
+    names = [stage.name for stage in compiler_stages.stages(HOST)]
     assert list(compiled.texts) == names[:-1]
     assert compiled.texts["trace"] == TRACE and compiled.texts["asm"] == compiled.asm
     assert list(compiled.seconds) == names
@@ -60,11 +60,11 @@ def test_a_trace_compiles_and_runs(compiled):
 def test_every_stage_s_text_leads_to_the_same_assembly(machine):
     options = CompileOptions(machine=machine)
     compiled = driver.compile(TRACE, options)
-    for stage in driver.stages(presets.load(machine))[:-1]:
+    for stage in compiler_stages.stages(presets.load(machine))[:-1]:
         text = driver.run_from("trace", TRACE, stage.name, options)
         assert driver.run_from(stage.name, text, stage.name, options) == text, stage.name
         assert driver.run_from(stage.name, text, "asm", options) == compiled.asm, stage.name
-        assert driver.guess_stage(text) == stage.name
+        assert compiler_stages.guess_stage(text) == stage.name
     check(driver.run_from("asm", compiled.asm, "image", options))
 
 
@@ -96,7 +96,7 @@ def test_damaged_executables_are_refused(compiled):
 def test_a_dump_holds_every_stage_in_order(tmp_path):
     driver.compile(TRACE, CompileOptions(dump=str(tmp_path / "new")))
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
-    stages = driver.stages(HOST)
+    stages = compiler_stages.stages(HOST)
     assert names == [f"{i:02}_{stage.name}{stage.suffix}" for i, stage in enumerate(stages)]
     assert (tmp_path / "new" / "00_trace.trace").read_text() == TRACE
 
@@ -139,10 +139,10 @@ def test_a_failure_saves_its_input_and_the_command_replays_it(tmp_path, monkeypa
     def broken(*_):
         raise RuntimeError("a defect for this test")
 
-    stages = list(driver.STAGES)
+    stages = list(compiler_stages.STAGES)
     at = [stage.name for stage in stages].index("assign-buffers")
     stages[at] = stages[at]._replace(run=broken)
-    monkeypatch.setattr(driver, "STAGES", tuple(stages))
+    monkeypatch.setattr(compiler_stages, "STAGES", tuple(stages))
     with pytest.raises(driver.CompileError, match="a defect for this test") as failure:
         driver.compile(TRACE, CompileOptions(reproducers=str(tmp_path)))
     assert "stage 'assign-buffers'" in str(failure.value)
@@ -163,10 +163,10 @@ def test_reproducers_go_where_no_other_user_can_have_put_a_link(tmp_path, monkey
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     driver._private_directory.cache_clear()
     (place / f"ftm-reproducers-{os.getuid()}").symlink_to(victim)
-    stages = list(driver.STAGES)
+    stages = list(compiler_stages.STAGES)
     at = [stage.name for stage in stages].index("assign-buffers")
     stages[at] = stages[at]._replace(run=lambda *_: 1 / 0)
-    monkeypatch.setattr(driver, "STAGES", tuple(stages))
+    monkeypatch.setattr(compiler_stages, "STAGES", tuple(stages))
     with pytest.raises(driver.CompileError, match="replay it with"):
         driver.compile(TRACE, CompileOptions())
     assert list(victim.iterdir()) == []
@@ -237,7 +237,7 @@ def test_opt_runs_passes_by_name_or_all(trace_file, tmp_path, compiled, capsys):
     assert ftm_translate.main([trace_file, "--to", "linalg", "-o", linalg]) == 0
     whole, steps, at = tmp_path / "whole", tmp_path / "steps", linalg
     assert ftm_opt.main(["--ftm-pipeline", linalg, "-o", str(whole)]) == 0
-    names = [stage.name for stage in driver.stages(HOST)]
+    names = [stage.name for stage in compiler_stages.stages(HOST)]
     passes = [
         name.replace("ftm", "lower-kernels")
         for name in names[names.index("linalg") + 1 : names.index("asm")]

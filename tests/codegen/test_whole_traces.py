@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ftm_backend import driver
+from ftm_backend import compiler_stages, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
 from ftm_backend.target import presets
@@ -199,7 +199,7 @@ def test_the_text_of_every_stage_gives_the_same_assembly(name, machine):
     options = CompileOptions(machine=machine)
     trace = str(capture.function(step, *tensors).trace)
     expected = driver.run_from("trace", trace, "asm", options)
-    for stage in driver.stages(presets.load(machine))[:-1]:
+    for stage in compiler_stages.stages(presets.load(machine))[:-1]:
         text = driver.run_from("trace", trace, stage.name, options)
         assert driver.run_from(stage.name, text, "asm", options) == expected, stage.name
 

@@ -61,7 +61,7 @@ def test_known_answers_give_the_same_kernels(machine: str, monkeypatch: pytest.M
     driver.forget()
     after_others = [grouped(trace, machine) for trace in traces.values()]
     again = [grouped(trace, machine) for trace in traces.values()]
-    monkeypatch.setattr(fusion_cache, "_ANSWERS", LRUCache(0))
+    monkeypatch.setattr(fusion_cache, "_RESULTS", LRUCache(0))
     alone = [grouped(trace, machine) for trace in traces.values()]
     assert after_others == alone
     assert again == alone
@@ -69,14 +69,14 @@ def test_known_answers_give_the_same_kernels(machine: str, monkeypatch: pytest.M
 
 def test_equal_layers_ask_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Hashable] = []
-    ask = fusion_cache.FusionCache.ask
+    ask = fusion_cache.FusionCache.get_or_compute
 
     def noted(
         self: fusion_cache.FusionCache, question: Hashable, find: Callable[[], bool]
     ) -> tuple[bool, int]:
         return ask(self, question, lambda: found.append(question) or find())
 
-    monkeypatch.setattr(fusion_cache.FusionCache, "ask", noted)
+    monkeypatch.setattr(fusion_cache.FusionCache, "get_or_compute", noted)
     step, (x, w, *_) = PROGRAMS["layers"]
     counts = []
     for layers in (3, 9):

@@ -40,10 +40,10 @@ def test_arena_never_overlaps_and_reuses(seed):
     for _ in range(400):
         if live and rng.random() < 0.5:
             offset = list(live)[rng.integers(len(live))]
-            arena.give(offset, live.pop(offset))
+            arena.free(offset, live.pop(offset))
         else:
             count = int(rng.integers(0, 5000))
-            offset = arena.take(count)
+            offset = arena.allocate(count)
             assert offset % 64 == 0
             for other, size in live.items():
                 assert offset + max(count, 1) <= other or other + max(size, 1) <= offset

@@ -89,9 +89,9 @@ def test_regions_in_use_are_apart_and_know_who_was_there(given: list[tuple[Any, 
         for now, (count, length) in enumerate(given):
             for buffer, until in taken:
                 if until == now:
-                    arena.give(buffer.offset, buffer.count)
+                    arena.free(buffer.offset, buffer.count)
             buffer = DeviceBuffer(dtype="f32", shape=(parse_size(str(count)),))
-            buffer.offset = arena.take(buffer.count)
+            buffer.offset = arena.allocate(buffer.count)
             buffer.before += owners.take(
                 buffer.offset, buffer.offset + region(buffer.count), buffer
             )

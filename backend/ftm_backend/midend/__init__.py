@@ -1,1 +1,1 @@
-"""From linalg to tiles: the passes are listed in `pipeline`."""
+"""The midend: linalg on tensors to kernels on tiles. `pipeline` lists the passes."""

@@ -74,7 +74,7 @@ def _read_outlined(content: str, machine: MachineParameters) -> KernelProgram:
 LINALG = IRFormat("linalg", print_function, _read_function, ".mlir")
 """Loop nests on tensors."""
 
-KERNELS = IRFormat("kernels", text.print_grouped, text.read_grouped, ".mlir", verify_kernels)
+KERNELS = IRFormat("kernels", text.print_kernels, text.read_kernels, ".mlir", verify_kernels)
 """Kernels on tensors."""
 
 BUFFERS = IRFormat("buffers", text.print_program, text.read_program, ".mlir")

@@ -1,13 +1,11 @@
-"""What a second attempt to compile a program does otherwise, because a stage failed in the first
-one.
+"""What a second attempt to compile a program leaves out after a stage failed.
 
-Passes that form kernels ask planners whether a kernel pays and fits. Their answers are estimates:
-lowering or the layout of the scratchpad can still fail. Then the fusion is undone instead of the
-program refused. Example: ``fuse-gemm-reduction`` moves a sum into the kernel of a product, and
-lowering finds no blocks for it. The program is compiled again from its trace without
-``fuse-gemm-reduction``.
+Fusion passes estimate whether a kernel pays and fits. Lowering or the allocation of scratchpad can
+still fail. Then the program is compiled again with less fusion, instead of being refused. Example:
+``fuse-gemm-reduction`` moves a sum into a matmul's kernel, and lowering finds no tiles for it. The
+next attempt runs without ``fuse-gemm-reduction``.
 
-This module alone decides what is given up, and in which order. Passes know nothing of it.
+This module alone decides what to leave out, and in which order. Passes do not depend on it.
 """
 
 from __future__ import annotations
@@ -21,16 +19,17 @@ from ftm_backend.pass_manager import Pass
 __all__ = ["NONE", "Restrictions", "after_kernel", "without_pass"]
 
 _SMALLEST_SHARE = 16
-"""Tiles of a kernel are planned for half a scratchpad, then a quarter, down to this part of it."""
+"""Tiles get 1/2 of the scratchpads, then 1/4, down to 1/16."""
 
 
 @dataclass(frozen=True)
 class Restrictions:
     """What an attempt must not do.
 
-    skipped: names of passes that are left out. separate: numbers of statements that get kernels of
-    their own, as ``fuse-ops`` counts statements. shares: (kernel, n): the tiles of the kernel with
-    that name are planned for 1/n of the scratchpads.
+    Attributes:
+        skipped: Names of passes that are left out.
+        separate: Numbers of statements that get kernels of their own, as ``fuse-ops`` counts them.
+        shares: Pairs ``(kernel, n)``: the tiles of the kernel may use 1/n of the scratchpads.
     """
 
     skipped: frozenset[str] = frozenset()
@@ -38,6 +37,7 @@ class Restrictions:
     shares: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
+        """Describe the restrictions for the log."""
         words = [f"without {name}" for name in sorted(self.skipped)]
         words += (
             [f"{len(self.separate)} statements in kernels of their own"] if self.separate else []
@@ -46,7 +46,7 @@ class Restrictions:
         return ", ".join(words) or "none"
 
     def shrink(self, kernels: Iterable[Kernel]) -> None:
-        """Has the tiles of kernels planned for the part of the scratchpads that they get."""
+        """Limit the tiles of kernels to their share of the scratchpads."""
         shares = dict(self.shares)
         for kernel in kernels:
             if kernel.name in shares:
@@ -57,7 +57,7 @@ NONE = Restrictions()
 
 
 def without_pass(before: Restrictions, step: Pass) -> Restrictions | None:
-    """What to try after a pass left kernels that break a rule; None if nothing is left to try."""
+    """Return the next restrictions after a pass left invalid kernels; None if there are none."""
     if not step.optional or step.name in before.skipped:
         return None
     return replace(before, skipped=before.skipped | {step.name})
@@ -66,9 +66,19 @@ def without_pass(before: Restrictions, step: Pass) -> Restrictions | None:
 def after_kernel(
     before: Restrictions, kernel: Kernel, too_large: bool, passes: Sequence[Pass]
 ) -> Restrictions | None:
-    """What to try after a kernel could not be lowered; None if nothing is left to try.
+    """Return the next restrictions after a kernel could not be lowered.
 
-    too_large: its tiles exceed a scratchpad.
+    In order: smaller tiles, without the pass that built the kernel, without any fusion of its
+    statements, without any optional pass.
+
+    Args:
+        before: The restrictions of the failed attempt.
+        kernel: The kernel.
+        too_large: Its tiles exceed a scratchpad.
+        passes: The passes that ran.
+
+    Returns:
+        None if nothing is left to try.
     """
     shares = dict(before.shares)
     share = 2 * shares.get(kernel.name, 1)

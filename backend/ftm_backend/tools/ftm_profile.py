@@ -132,13 +132,16 @@ def _profile(
 
 
 def _compiled(text: str, machine: str, cores: int) -> str:
-    from ftm_backend import driver
+    from ftm_backend import compiler_stages, driver
     from ftm_backend.compile_options import CompileOptions
 
     try:
         return str(
             driver.run_from(
-                driver.guess_stage(text), text, "asm", CompileOptions(machine=machine, cores=cores)
+                compiler_stages.guess_stage(text),
+                text,
+                "asm",
+                CompileOptions(machine=machine, cores=cores),
             )
         )
     except driver.CompileError as error:

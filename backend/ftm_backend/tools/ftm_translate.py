@@ -24,11 +24,11 @@ examples:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ftm_backend import driver
+    from ftm_backend import compiler_stages
 
-    names = [stage.name for stage in driver.STAGES]
+    names = [stage.name for stage in compiler_stages.STAGES]
     width = max(map(len, names))
-    listed = "\n".join(f"  {stage.name:{width}}  {stage.doc}" for stage in driver.STAGES)
+    listed = "\n".join(f"  {stage.name:{width}}  {stage.doc}" for stage in compiler_stages.STAGES)
     parser = Parser(
         "ftm-translate",
         "Takes a program from one stage of the compiler to a later one.",
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0, or 2 for a program that does not compile and for wrong usage.
     """
     given = _parser().parse_args(arguments)
-    from ftm_backend import driver
+    from ftm_backend import compiler_stages, driver
     from ftm_backend.compile_options import CompileOptions
     from ftm_backend.target import presets
 
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         presets.load(given.machine)
     text = read_text(given.file)
     with naming(given.file, driver.CompileError, ValueError):
-        source = given.source or driver.guess_stage(text)
+        source = given.source or compiler_stages.guess_stage(text)
         result = driver.run_from(
             source,
             text,

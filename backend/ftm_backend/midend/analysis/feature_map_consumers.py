@@ -22,8 +22,8 @@ from ftm_backend.midend.transforms.tensor.producer_inlining import (
     ReadPosition,
     cuts_of,
     element_around,
+    inline_element,
     ones,
-    read_instead,
     rebuilt,
 )
 from ftm_backend.target.presets import MachineParameters
@@ -237,5 +237,5 @@ def _as_epilogue(statement: Statement, producers: FeatureMapProducer) -> Stateme
         or statement.gathers
     ):
         return None
-    read_instead(made, producers.image, producers.element, producers.image.shape, cuts)
+    inline_element(made, producers.image, producers.element, producers.image.shape, cuts)
     return made

@@ -1,1 +1,1 @@
-"""Kernel IR: linalg statements grouped into kernels, with their device buffers."""
+"""Kernel IR: linalg statements in kernels, and their DDR buffers."""

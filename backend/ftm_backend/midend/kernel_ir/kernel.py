@@ -1,4 +1,4 @@
-"""A kernel: statements that share a loop nest, as grouping, planning and lowering know it."""
+"""Record: a kernel, which is statements that share a loop nest."""
 
 from __future__ import annotations
 
@@ -23,19 +23,28 @@ __all__ = ["Kernel", "KernelModule", "core_share", "runs"]
 
 @dataclass(eq=False, slots=True)
 class Kernel:
-    """Statements in order, what they read and write, and where they run.
+    """Statements in order, the values that they read and write, and the cores that run them.
 
-    kind: names the lowering that takes it (``lowerings.py``). one_core: it is small and runs on
-    core 0 alone. inputs: values in memory that it reads. outputs: values in memory that it writes;
-    ``made`` has for each the result that it is (None for one that updates put together), ``ties``
-    the number of the input over which it is written (updates and scatters), or None for memory of
-    its own. faults: it can address memory that is not there. barrier: all cores meet before it.
-    workspaces: buffers of its own. aligned: the statements of a contraction over loops that are cut
-    alike. domain: where a lowering keeps its analysis. repeat: what it runs in each iteration of,
-    with the kernels beside it. words: what it is but for its kind and ``one_core``, with nothing of
-    the program in it; None where nobody has said so. share: its tiles are planned for 1/share of
-    the scratchpads. numbers: of its statements, as ``fuse-ops`` counts them. formed_by: the pass
-    that last changed its statements or kind.
+    Attributes:
+        name: Unique in the program.
+        kind: The lowering of the kernel (``lowering/registry.py``).
+        machine: The machine to plan for; its scratchpads are divided by ``share``.
+        statements: The statements in order.
+        one_core: The kernel is small and runs on core 0 alone.
+        inputs: Values in memory that it reads.
+        outputs: Values in memory that it writes.
+        made: For each output the result that it is; None if several parts form it.
+        ties: For each output the number of the input that it is written over; None for new memory.
+        workspaces: Temporary buffers.
+        faults: The kernel can address memory out of bounds.
+        barrier: All cores wait for each other before it.
+        aligned: The statements of a contraction over the same loops.
+        domain: Analysis of its lowering.
+        repeat: The sequential loop that it runs in.
+        words: Its structure without kind and ``one_core``; None if not computed.
+        numbers: Numbers of its statements in ``fuse-ops``.
+        share: Its tiles may use 1/share of the scratchpads.
+        formed_by: The pass that last changed its statements or kind.
     """
 
     name: str
@@ -59,7 +68,7 @@ class Kernel:
     formed_by: str = ""
 
     def shrink(self, share: int) -> None:
-        """Has its tiles planned for 1/share of the scratchpads."""
+        """Limit its tiles to 1/share of the scratchpads."""
         sizes = {
             name: getattr(self.machine, name) * self.share // share
             for name in ("am_bytes", "sm_bytes", "gsm_bytes")
@@ -68,21 +77,20 @@ class Kernel:
         self.domain = self.words = None
 
     def core(self, b: TileBuilder) -> tuple[Index, Index]:
-        """This core's number and the number of cores that run the kernel, as builder index
-        values."""
+        """Return the number of this core and of all cores that run the kernel, as indices."""
         return (0, 1) if self.one_core else (b.core_id(), b.num_cores())
 
 
 @dataclass(eq=False, slots=True)
 class KernelModule:
-    """A function whose statements have become kernels, in an order in which they can run."""
+    """A function, and kernels of all its statements in an order in which they can run."""
 
     function: LinalgFunction
     kernels: list[Kernel]
 
 
 def runs(kernels: Sequence[Kernel]) -> Iterator[tuple[int, int]]:
-    """First and last + 1 of the kernels of each repeat, and of those between repeats."""
+    """Yield begin and end of the kernels of each sequential loop, and of those between loops."""
     first = 0
     for number in range(1, len(kernels) + 1):
         if number == len(kernels) or kernels[number].repeat is not kernels[first].repeat:
@@ -91,7 +99,16 @@ def runs(kernels: Sequence[Kernel]) -> Iterator[tuple[int, int]]:
 
 
 def core_share(b: TileBuilder, kernel: Kernel, trips: int) -> tuple[Index, Index]:
-    """This core's contiguous part ``[low, high)`` of ``trips`` independent iterations."""
+    """Return the contiguous range of iterations that this core runs.
+
+    Args:
+        b: Builds the index arithmetic.
+        kernel: The kernel.
+        trips: Number of independent iterations.
+
+    Returns:
+        First iteration and the one after the last.
+    """
     if kernel.one_core or statically_known_nonnegative(1 - trips):
         if kernel.one_core:
             return 0, trips

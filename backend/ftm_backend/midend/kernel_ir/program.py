@@ -1,4 +1,4 @@
-"""A planned program: its signature, constants and arena, and the kernels that run on them."""
+"""Record: a program of kernels with buffers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,22 @@ __all__ = ["KernelProgram"]
 
 @dataclass(eq=False)
 class KernelProgram:
-    """``kernels`` of ``function``, whose values in memory have symbols. Each entry of the other
-    lists is a list.
+    """Kernels whose values in memory have symbols. Each entry of the lists is a list.
 
-    inputs: [symbol, dtype, shape]; scalars: [symbol, dtype]; outputs: [symbol, dtype, shape, symbol
-    of the input whose storage it may share or ""]; consts: [symbol, dtype, shape, little-endian
-    bytes in hex]; arena: [symbol, byte offset, dtype, shape]; windows: [symbol, symbol of the
-    buffer, element that it starts at in the first iteration, elements that it moves on by];
-    arena_bytes: size of the arena. functions, calls: what the kernels have become, a call for each,
-    once ``outline-kernels`` has been there. known: functions that were compiled for earlier
-    programs.
+    Attributes:
+        function: The function that the kernels compute.
+        kernels: The kernels in order.
+        inputs: ``[symbol, dtype, shape]``.
+        scalars: ``[symbol, dtype]``.
+        outputs: ``[symbol, dtype, shape, symbol of the donated input or ""]``.
+        consts: ``[symbol, dtype, shape, little-endian bytes in hex]``.
+        arena: ``[symbol, byte offset, dtype, shape]``.
+        windows: ``[symbol, symbol of the buffer, first element in iteration 0, elements per
+            iteration]``.
+        arena_bytes: Size of the arena.
+        functions: The functions that ``outline-kernels`` made.
+        calls: The call that each kernel has become there.
+        known: Functions that earlier programs compiled.
     """
 
     function: ir.LinalgFunction

@@ -1,8 +1,8 @@
 """Text of kernels: MLIR in which each kernel is an ``ftm.kernel`` around its operations.
 
-Attributes of a kernel: ``kind``, and as far as passes have decided them ``one_core``, ``faults``,
-``barrier``, ``share``, and the symbols of the buffers that it reads, writes and works in
-(``inputs``, ``outputs``, ``workspaces``), and the ``call`` that it is.
+Attributes of a kernel are its ``kind`` and, once passes have set them, ``one_core``, ``faults``,
+``barrier`` and ``share``, the symbols of its buffers (``inputs``, ``outputs``, ``workspaces``), and
+its ``call``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ftm_backend.ir.linalg.function import (
 from ftm_backend.ir.linalg.printer import FunctionPrinter, tensor_type
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
 from ftm_backend.midend.kernel_ir.program import KernelProgram
-from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer, place_results
+from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder, place_results
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.midend.transforms.memory.outline_kernels import KernelCall
 from ftm_backend.mlir_stubs import Module, Operation
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["print_grouped", "print_program", "read_grouped", "read_program"]
+__all__ = ["print_kernels", "print_program", "read_kernels", "read_program"]
 
 
 class _Printer(FunctionPrinter):
-    """Prints kernels in their order; updates follow the kernels that make their parts."""
+    """Prints kernels in order; an update follows the kernels that compute its parts."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class _Printer(FunctionPrinter):
         self._note(function)
 
     def _note(self, function: LinalgFunction) -> None:
-        """Who uses what a function computes."""
+        """Record the users of all values of a function."""
         for tensor in function.results:
             self._users.setdefault(tensor.value, []).append(None)
         for item in function.body:
@@ -66,7 +66,7 @@ class _Printer(FunctionPrinter):
         self._body(self.function, self._kernels)
 
     def _body(self, function: LinalgFunction, kernels: Sequence[Kernel]) -> None:
-        """The kernels of a function, or of the body of a repeat."""
+        """Print the kernels of a function, or of the body of a loop."""
         waiting = [u for u in function.body if isinstance(u, Update)]
         done: set[Value] = set()
         for first, end in runs(kernels):
@@ -95,7 +95,7 @@ class _Printer(FunctionPrinter):
                 waiting.remove(update)
 
     def _outside(self, user: Statement | Update | SequentialLoop | None, value: Value) -> bool:
-        """Whether a user reads a value in some kernel that does not make it."""
+        """Return whether ``user`` reads a value in a kernel that does not compute it."""
         return not isinstance(user, Statement) or any(
             value.producer not in held for held in self._holders[user]
         )
@@ -109,7 +109,7 @@ class _Printer(FunctionPrinter):
             for operand in statement.operands:
                 if operand.value.border is not None:
                     self.value(operand.value)
-        # what several kernels compute, the first one stores
+        # the first of the kernels that compute a value stores it
         first = [s for s in kernel.statements if self._holders[s][0] == members]
         known = {
             r.value: self._names[r.value]
@@ -158,13 +158,13 @@ def _words(kernel: Kernel, call: KernelCall | None) -> str:
     return ", ".join(words)
 
 
-def print_grouped(grouped: KernelModule, stage: str) -> str:
-    """The text of a function whose statements have become kernels."""
+def print_kernels(grouped: KernelModule, stage: str) -> str:
+    """Return the text of kernels on tensors."""
     return _Printer(grouped.function, grouped.kernels, {"ftm.stage": f'"{stage}"'}).text()
 
 
 def print_program(program: KernelProgram, stage: str) -> str:
-    """The text of a planned program: with the symbols of all buffers."""
+    """Return the text of a program with the symbols of all buffers."""
     facts = {
         name: getattr(program, name)
         for name in ("inputs", "scalars", "outputs", "consts", "arena", "windows", "arena_bytes")
@@ -173,23 +173,29 @@ def print_program(program: KernelProgram, stage: str) -> str:
     return _Printer(program.function, program.kernels, attributes, program.calls).text()
 
 
-def read_grouped(text: str, machine: MachineParameters) -> KernelModule:
-    """The reverse of `print_grouped`.
+def read_kernels(text: str, machine: MachineParameters) -> KernelModule:
+    """Return the kernels of a text; the inverse of `print_kernels`.
 
     Raises:
-        ValueError, ir.MLIRError: text that holds no kernels.
+        ValueError: The text has no kernels.
+        ir.MLIRError: The text is not MLIR.
     """
     with mlir.context(), mlir.ir.Location.unknown():
         return _read(mlir.ir.Module.parse(text), machine)[0]
 
 
 def read_program(text: str, machine: MachineParameters) -> KernelProgram:
-    """The reverse of `print_program`."""
+    """Return the program of a text; the inverse of `print_program`.
+
+    Raises:
+        ValueError: The text has no kernels or no buffers.
+        ir.MLIRError: The text is not MLIR.
+    """
     with mlir.context(), mlir.ir.Location.unknown():
         module = mlir.ir.Module.parse(text)
         if "ftm.program" not in module.operation.attributes:
             raise ValueError(
-                "the module has no attribute ftm.program: it has not been through assign-buffers"
+                "the module has no attribute ftm.program: run pass assign-buffers first"
             )
         facts = json.loads(module.operation.attributes["ftm.program"].value)
         grouped, operations = _read(module, machine)
@@ -229,19 +235,19 @@ def _read(module: Module, machine: MachineParameters) -> tuple[KernelModule, lis
 
     reader = FunctionReader(module, {"ftm.kernel": kernel})
     function = reader.function
-    formers = {id(function): KernelFormer(function, machine)}
+    builders = {id(function): KernelBuilder(function, machine)}
     for item in function.body:
         if isinstance(item, SequentialLoop):
             place_results(item)
-            formers[id(item.body)] = KernelFormer(item.body, machine, repeat=item)
+            builders[id(item.body)] = KernelBuilder(item.body, machine, repeat=item)
     kernels: list[Kernel] = []
     for op, statements, inside in groups:
-        cluster = FusionGroup(
+        group = FusionGroup(
             op.attributes["kind"].value, statements, one_core="one_core" in op.attributes
         )
-        former = formers[id(inside)]
-        former.count = len(kernels)
-        kernels.append(former.kernel(cluster))
+        builder = builders[id(inside)]
+        builder.count = len(kernels)
+        kernels.append(builder.kernel(group))
         kernels[-1].faults, kernels[-1].barrier = (
             "faults" in op.attributes,
             "barrier" in op.attributes,

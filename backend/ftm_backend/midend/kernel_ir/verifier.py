@@ -1,7 +1,7 @@
-"""Verifier of kernels on tensors: runs after every pass that forms or changes kernels.
+"""Verifier of kernels on tensors: runs after every pass that builds or changes kernels.
 
-A pass that moves statements between kernels can lose one, run it twice, or put a reader before what
-it reads. Code generation would then address a value that has no memory, far from the fault.
+A pass that moves statements between kernels can lose one, duplicate one, or move a reader before
+its producer. Code generation would then address a value without memory, far from the fault.
 """
 
 from __future__ import annotations
@@ -14,27 +14,26 @@ from ftm_backend.pass_manager import VerifyError
 __all__ = ["verify_kernels"]
 
 
-def verify_kernels(grouped: KernelModule) -> None:
-    """Checks that kernels hold the function's statements, and that each value is stored by one
-    kernel before it is read.
+def verify_kernels(module: KernelModule) -> None:
+    """Check that kernels have the function's statements, and store values before reads.
 
     Raises:
-        VerifyError: names the kernel and the value.
+        VerifyError: Names the kernel and the value.
     """
-    held = {statement for kernel in grouped.kernels for statement in kernel.statements}
-    body = dict.fromkeys(statements_of(grouped.function))
+    held = {statement for kernel in module.kernels for statement in kernel.statements}
+    body = dict.fromkeys(statements_of(module.function))
     for statement in body:
         if statement not in held:
-            raise VerifyError(f"no kernel computes {_told(statement)}")
-    for kernel in grouped.kernels:
+            raise VerifyError(f"no kernel computes {_describe(statement)}")
+    for kernel in module.kernels:
         for statement in kernel.statements:
             if statement not in body:
                 raise VerifyError(
-                    f"{kernel.name} computes {_told(statement)}, which the program does not have"
+                    f"{kernel.name} computes {_describe(statement)}, which is not in the program"
                 )
     stored: dict[Value, Kernel] = {}
     computed: set[Statement] = set()
-    for kernel in grouped.kernels:
+    for kernel in module.kernels:
         for value in kernel.inputs:
             _check_read(kernel, value, stored, computed)
         for value, result, tie in zip(kernel.outputs, kernel.made, kernel.ties, strict=True):
@@ -42,7 +41,7 @@ def verify_kernels(grouped: KernelModule) -> None:
                 raise VerifyError(f"{kernel.name} stores {value}, as {stored[value].name} does")
             stored[value] = kernel
         computed.update(kernel.statements)
-    for tensor in grouped.function.results:
+    for tensor in module.function.results:
         home = home_of(tensor.value)
         if isinstance(home.producer, Statement) and home not in stored:
             raise VerifyError(f"no kernel stores the result {home}")
@@ -51,7 +50,7 @@ def verify_kernels(grouped: KernelModule) -> None:
 def _check_read(
     kernel: Kernel, value: Value, stored: dict[Value, Kernel], computed: set[Statement]
 ) -> None:
-    """Checks that earlier kernels have put a value into memory."""
+    """Check that earlier kernels have stored a value."""
     home = home_of(value)
     if isinstance(home.producer, Statement | Update) and home not in stored:
         raise VerifyError(f"{kernel.name} reads {value}, which no kernel before it stores")
@@ -60,5 +59,5 @@ def _check_read(
             raise VerifyError(f"{kernel.name} reads {value}, which is not complete before it")
 
 
-def _told(statement: Statement) -> str:
+def _describe(statement: Statement) -> str:
     return f"{statement.op} over {statement.loops}"

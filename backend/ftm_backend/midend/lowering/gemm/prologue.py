@@ -12,11 +12,11 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value, walk
 from ftm_backend.midend.schedule.gemm.contraction import Contraction
 from ftm_backend.midend.transforms.tensor.producer_inlining import (
-    at_places,
     coordinates,
     is_elementwise,
     is_whole,
     rebuilt,
+    substitute_indices,
 )
 
 __all__ = ["OperandPrologue", "composed_element", "match_prologue"]
@@ -76,7 +76,7 @@ def match_prologue(producers: Sequence[Statement], product: Contraction) -> Oper
     if coordinates_of_operand is None:
         return None
     operands: dict[tuple[Value, Affine], Operand] = {}
-    element = at_places(composed, coordinates_of_operand, len(loops), operands)
+    element = substitute_indices(composed, coordinates_of_operand, len(loops), operands)
     found = OperandPrologue(read[0], element, tuple(operands.values()), product.statement.reduced)
     return (
         found

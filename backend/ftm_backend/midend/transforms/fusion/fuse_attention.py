@@ -1,10 +1,12 @@
-"""Pass ``fuse-attention``: the product of queries and keys, the softmax of its rows and the product
-with values become one kernel.
+"""Pass ``fuse-attention``: fuse attention into one kernel.
 
-Only where DMA works beside the core: there scores would go through memory that the cores share. The
-three kernels are joined if nobody else needs what lies between them; elementwise kernels that make
-queries, keys, values or masks for them alone join them, too. What makes the gradients is joined
-first (``join_backward``).
+Example: ``softmax(q @ k.T + mask) @ v`` has a kernel for each product and one for the softmax,
+which pass the scores through DDR. Fused, the scores stay in the scratchpad. Elementwise kernels
+that only compute queries, keys, values or the mask for them join the kernel.
+
+The kernels are fused if nothing else reads the values between them, and if a plan for the whole
+fits on chip (``schedule/attention``). The gradients of attention are fused first
+(``fuse_attention_backward``).
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from ftm_backend.ir.linalg.function import LinalgFunction, Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.schedule.attention.forward_tiling import attention_plan
 from ftm_backend.midend.schedule.attention.match_forward import match_attention
-from ftm_backend.midend.transforms.fusion.fuse_attention_backward import join_backward
-from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer, homes, overwritten
+from ftm_backend.midend.transforms.fusion.fuse_attention_backward import fuse_attention_backward
+from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder, homes, overwritten
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.target.presets import MachineParameters
@@ -26,44 +28,45 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["fuse_attention"]
 
 
-def fuse_attention(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Joins the kernels of each attention of the program itself; those in repeats stay as they
-    are."""
-    former = KernelFormer(grouped.function, machine)
-    join_backward(grouped, machine, former, _kept(grouped.function))
-    joiner = _Joiner(grouped, machine, former)
-    for kernel in [k for k in grouped.kernels if k.kind == "contraction" and k.repeat is None]:
-        joiner.join(kernel)
-    return grouped
+def fuse_attention(module: KernelModule, machine: MachineParameters) -> KernelModule:
+    """Fuse each attention of ``module``, except inside of sequential loops."""
+    builder = KernelBuilder(module.function, machine)
+    fuse_attention_backward(module, machine, builder, _kept(module.function))
+    fuser = _AttentionFuser(module, machine, builder)
+    for kernel in [k for k in module.kernels if k.kind == "contraction" and k.repeat is None]:
+        fuser.join(kernel)
+    return module
 
 
-class _Joiner:
+class _AttentionFuser:
+    """Fuses the kernels of the forward pass of attention."""
+
     def __init__(
-        self, grouped: KernelModule, machine: MachineParameters, former: KernelFormer
+        self, module: KernelModule, machine: MachineParameters, builder: KernelBuilder
     ) -> None:
-        self.grouped, self.former = grouped, former
-        self.alike = FusionCache(machine, former.stored)
-        self.kernel_of = {s: k for k in reversed(grouped.kernels) for s in k.statements}
+        self.module, self.builder = module, builder
+        self.cache = FusionCache(machine, builder.stored)
+        self.kernel_of = {s: k for k in reversed(module.kernels) for s in k.statements}
         self.users: dict[Value, set[Kernel]] = {}
-        for kernel in grouped.kernels:
+        for kernel in module.kernels:
             for value in kernel.inputs:
                 self.users.setdefault(value, set()).add(kernel)
-        self.kept = _kept(grouped.function)
+        self.kept = _kept(module.function)
 
     def join(self, last: Kernel) -> None:
-        """Joins what makes the scores of ``last``, if it is the second product of an attention."""
+        """Fuse ``last`` with the kernels of its scores, if it is attention's second product."""
         for softmax in self._makers(last, "nest"):
             for scores in self._makers(softmax, "contraction"):
                 members = [scores, softmax, last]
                 if (
-                    last in self.grouped.kernels
+                    last in self.module.kernels
                     and all(self._private(k, members) for k in members[:-1])
                     and self._fits(members)
                 ):
                     self._join(self._with_producers(members))
 
     def _makers(self, kernel: Kernel, kind: str) -> list[Kernel]:
-        """Kernels of a kind that compute an input."""
+        """Return the kernels of one kind that compute an input of ``kernel``."""
         found = [
             self.kernel_of.get(v.producer)
             for v in kernel.inputs
@@ -78,35 +81,38 @@ class _Joiner:
         )
 
     def _private(self, kernel: Kernel, members: Sequence[Kernel]) -> bool:
-        """Whether all that a kernel leaves in memory is for ``members``."""
+        """Return whether only ``members`` read what a kernel stores."""
         return all(
             v not in self.kept and self.users.get(v, set()) <= set(members) for v in kernel.outputs
         ) and all(tie is None for tie in kernel.ties)
 
     def _fits(self, members: Sequence[Kernel]) -> bool:
-        """Whether the kernels are an attention that fits on chip, and nothing in between changes
-        what they read."""
+        """Return whether the kernels are an attention that can be one kernel.
+
+        It must fit on chip, and no kernel between them may overwrite their inputs.
+        """
         if not self._is_planned(members):
             return False
         read = homes(v for k in members for v in k.inputs)
-        first = min(map(self.grouped.kernels.index, members))
-        between = self.grouped.kernels[first : self.grouped.kernels.index(members[-1])]
+        first = min(map(self.module.kernels.index, members))
+        between = self.module.kernels[first : self.module.kernels.index(members[-1])]
         return overwritten(between).isdisjoint(read)
 
     def _is_planned(self, members: Sequence[Kernel], units: float = inf) -> bool:
-        """Whether the kernels are an attention that fits on chip, in at most so many units of
-        work."""
+        """Return whether there is a plan for the kernels with at most ``units`` units of work."""
         statements = [s for k in members for s in k.statements]
 
         def find() -> bool:
             form = match_attention(statements)
-            plan = None if form is None else attention_plan(form, self.alike.machine)
+            plan = None if form is None else attention_plan(form, self.cache.machine)
             return plan is not None and plan.units <= units
 
-        return self.alike.ask(("attention", units, self.alike.statements(statements)), find)[0]
+        return self.cache.get_or_compute(
+            ("attention", units, self.cache.statements_key(statements)), find
+        )[0]
 
     def _with_producers(self, members: list[Kernel]) -> list[Kernel]:
-        """``members`` with the elementwise kernels before them that work for them alone."""
+        """Return ``members`` and the elementwise kernels before them that only they read."""
         found = True
         while found:
             found = False
@@ -123,17 +129,17 @@ class _Joiner:
         last = members[-1]
         statements = [s for k in members for s in k.statements]
         one_core = self._is_planned(members, units=1)
-        kernels = self.grouped.kernels
-        self.former.hold(
+        kernels = self.module.kernels
+        self.builder.hold(
             statements if k is last else k.statements
             for k in kernels
             if k is last or k not in members
         )
         joined = replace(
-            self.former.kernel(FusionGroup("attention", statements, one_core)), name=last.name
+            self.builder.kernel(FusionGroup("attention", statements, one_core)), name=last.name
         )
         kernels[kernels.index(last)] = joined
-        self.grouped.kernels = [k for k in kernels if k not in members]
+        self.module.kernels = [k for k in kernels if k not in members]
         self.kernel_of.update((s, joined) for s in statements)
         for users in self.users.values():
             if not users.isdisjoint(members):
@@ -142,7 +148,7 @@ class _Joiner:
 
 
 def _kept(function: LinalgFunction) -> set[Value]:
-    """Values that others than kernels need: results, and what updates and repeats read."""
+    """Return the values that something other than a kernel reads: results, updates and loops."""
     found = {t.value for t in function.results}
     for item in function.body:
         if not isinstance(item, Statement):

@@ -1,8 +1,8 @@
-"""The gradients of an attention become one kernel, as a part of pass ``fuse-attention``.
+"""Fuse the gradients of attention into one kernel, as a part of pass ``fuse-attention``.
 
-The kernels are found by what passes between them: tensors that have an element for each score.
-Those that others need, too, stay for these (the forward pass has the product of queries and keys,
-and its softmax); the gradients' kernel computes them once more.
+The search starts at the kernel that computes the gradient of the scores. It follows tensors that
+have one element for each score to the kernels around it. The fused kernel recomputes scores and
+softmax if other kernels need them too, as the forward pass does.
 """
 
 from __future__ import annotations
@@ -16,46 +16,56 @@ from ftm_backend.ir.linalg.function import Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.schedule.attention.backward_multipass_tiling import fits
 from ftm_backend.midend.schedule.attention.match_backward import match_attention_backward
-from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer, homes
+from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder, homes
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["join_backward"]
+__all__ = ["fuse_attention_backward"]
 
 _MOST = 16
-"""Kernels that are looked at together."""
+"""Largest number of connected kernels that the search considers."""
 
 
-def join_backward(
-    grouped: KernelModule, machine: MachineParameters, former: KernelFormer, kept: set[Value]
+def fuse_attention_backward(
+    module: KernelModule, machine: MachineParameters, builder: KernelBuilder, kept: set[Value]
 ) -> None:
-    """Joins the kernels of the gradients of each attention of the program itself; those in repeats
-    stay as they are.
+    """Fuse the gradients of each attention of ``module``, except inside of sequential loops.
 
-    kept: values that others than kernels need.
+    Args:
+        module: The kernels, changed in place.
+        machine: The machine to plan for.
+        builder: Builds the fused kernels.
+        kept: Values that something other than a kernel reads.
     """
-    alike = FusionCache(machine, former.stored)
-    joiner = _Joiner(grouped, alike, former, kept)
-    for kernel in [k for k in grouped.kernels if k.kind == "nest" and k.repeat is None]:
-        if kernel in grouped.kernels and joiner.join(kernel):
-            joiner = _Joiner(grouped, alike, former, kept)
+    cache = FusionCache(machine, builder.stored)
+    fuser = _AttentionFuser(module, cache, builder, kept)
+    for kernel in [k for k in module.kernels if k.kind == "nest" and k.repeat is None]:
+        if kernel in module.kernels and fuser.join(kernel):
+            fuser = _AttentionFuser(module, cache, builder, kept)
 
 
-class _Joiner:
+class _AttentionFuser:
+    """Fuses the kernels of the gradients of attention."""
+
     def __init__(
-        self, grouped: KernelModule, alike: FusionCache, former: KernelFormer, kept: set[Value]
+        self, module: KernelModule, cache: FusionCache, builder: KernelBuilder, kept: set[Value]
     ) -> None:
-        self.grouped, self.alike, self.former, self.kept = grouped, alike, former, kept
-        self.maker = {v: k for k in grouped.kernels for v in k.outputs}
+        self.module, self.cache, self.builder, self.kept = module, cache, builder, kept
+        self.maker = {v: k for k in module.kernels for v in k.outputs}
         self.users: dict[Value, list[Kernel]] = {}
-        for kernel in grouped.kernels:
+        for kernel in module.kernels:
             for value in kernel.inputs:
                 self.users.setdefault(value, []).append(kernel)
 
     def join(self, slopes: Kernel) -> bool:
-        """Joins what is around ``slopes``, if that makes the gradient of the scores: two products
-        need it. Says whether it did."""
+        """Fuse the kernels around ``slopes``, if it computes the gradient of the scores.
+
+        Such a gradient is read by two products: those for the gradients of queries and keys.
+
+        Returns:
+            Whether kernels were fused.
+        """
         for value in slopes.outputs:
             if sum(k.kind == "contraction" for k in self.users.get(value, ())) == 2:
                 near = self._near(slopes, volume(value.shape))
@@ -66,10 +76,12 @@ class _Joiner:
                 ):
                     continue
                 if sum(k.kind == "contraction" for k in self._needed([slopes], makers)) != 2:
-                    # a softmax is made of the scores alone, without the gradient of weights
+                    # the softmax depends on the product of the scores alone
                     continue
                 needing = set(self.users[value])
-                for three in combinations(reversed(lasts), 3):  # the forward pass comes first
+                for three in combinations(
+                    reversed(lasts), 3
+                ):  # products of the forward pass come first
                     if len(needing.intersection(three)) == 2 and self._join(
                         self._needed(three, makers), three, slopes
                     ):
@@ -77,28 +89,30 @@ class _Joiner:
         return False
 
     def _passes(self, value: Value, like: Value) -> bool:
-        """Whether a value has as many elements, and is passed from kernel to kernel."""
+        """Return whether a kernel reads ``value``, and it has as many elements as ``like``."""
         return volume(value.shape) == volume(like.shape) and bool(self.users.get(value))
 
     def _near(self, kernel: Kernel, size: int) -> list[Kernel]:
-        """Kernels that are tied to ``kernel`` by tensors of so many elements, in order; none if
-        they are many."""
+        """Return the kernels connected to ``kernel`` by tensors of ``size`` elements, in order.
+
+        Empty if there are more than `_MOST`.
+        """
         found, queue = {kernel}, [kernel]
         while queue and len(found) <= _MOST:
             here = queue.pop()
             for value in (*here.inputs, *here.outputs):
                 if value in self.maker and volume(value.shape) == size:
-                    beside = [
+                    neighbors = [
                         k
                         for k in (self.maker[value], *self.users.get(value, ()))
                         if k not in found and k.repeat is None and k.kind in ("nest", "contraction")
                     ]
-                    found.update(beside)
-                    queue += beside
-        return [k for k in self.grouped.kernels if k in found] if len(found) <= _MOST else []
+                    found.update(neighbors)
+                    queue += neighbors
+        return [k for k in self.module.kernels if k in found] if len(found) <= _MOST else []
 
     def _needed(self, lasts: Sequence[Kernel], makers: Sequence[Kernel]) -> list[Kernel]:
-        """``lasts`` and those of ``makers`` that they are computed from, in order."""
+        """Return ``lasts`` and those of ``makers`` that they depend on, in order."""
         found = set(lasts)
         queue = list(lasts)
         while queue:
@@ -106,11 +120,21 @@ class _Joiner:
             new = [k for k in makers if k in before and k not in found]
             found.update(new)
             queue += new
-        return [k for k in self.grouped.kernels if k in found]
+        return [k for k in self.module.kernels if k in found]
 
     def _join(self, members: list[Kernel], lasts: Sequence[Kernel], slopes: Kernel) -> bool:
-        """Joins the members if they are the gradients of an attention that fits on chip, can run as
-        one, and only scores and their softmax are computed twice."""
+        """Fuse ``members`` if they are the gradients of an attention that fits on chip.
+
+        Only the scores and their softmax may be computed twice.
+
+        Args:
+            members: The kernels to fuse, in order.
+            lasts: Those of them that compute the gradients of queries, keys and values.
+            slopes: The one that computes the gradient of the scores.
+
+        Returns:
+            Whether they were fused.
+        """
         if any(t is not None for k in members for t in k.ties) or not self._fits(members):
             return False
         while (more := self._producers(members)) and self._fits([*more, *members]):
@@ -121,33 +145,36 @@ class _Joiner:
         before, after = order
         statements = [s for k in members for s in k.statements]
         remaining = [k for k in (*before, *after) if k not in members or k in shared]
-        self.former.hold([*(k.statements for k in remaining), statements])
+        self.builder.hold([*(k.statements for k in remaining), statements])
         joined = replace(
-            self.former.kernel(FusionGroup("attention-backward", statements)), name=lasts[0].name
+            self.builder.kernel(FusionGroup("attention-backward", statements)), name=lasts[0].name
         )
         kernels = [
             k
             if k not in shared
             else replace(
-                self.former.kernel(FusionGroup(k.kind, k.statements, k.one_core)), name=k.name
+                self.builder.kernel(FusionGroup(k.kind, k.statements, k.one_core)), name=k.name
             )
             for k in before
             if k not in members or k in shared
         ]
-        self.grouped.kernels = [*kernels, joined, *(k for k in after if k not in members)]
+        self.module.kernels = [*kernels, joined, *(k for k in after if k not in members)]
         return True
 
     def _fits(self, members: Sequence[Kernel]) -> bool:
+        """Return whether the members are the gradients of an attention that fits on chip."""
         statements = [s for k in members for s in k.statements]
 
         def find() -> bool:
             form = match_attention_backward(statements)
-            return form is not None and fits(form, self.alike.machine)
+            return form is not None and fits(form, self.cache.machine)
 
-        return self.alike.ask(("attention's gradients", self.alike.statements(statements)), find)[0]
+        return self.cache.get_or_compute(
+            ("attention's gradients", self.cache.statements_key(statements)), find
+        )[0]
 
     def _producers(self, members: Sequence[Kernel]) -> list[Kernel]:
-        """Elementwise kernels that make queries, keys, values or gradients for the members."""
+        """Return the elementwise kernels that compute inputs for ``members`` only."""
         makers = [self.maker[v] for k in members for v in k.inputs if v in self.maker]
         found = [
             k
@@ -161,15 +188,14 @@ class _Joiner:
         return [k for k in found if self._within(k, members)]
 
     def _within(self, kernel: Kernel, members: Sequence[Kernel]) -> bool:
-        """Whether nobody but members needs what a kernel makes, or those that compute it for
-        themselves."""
+        """Return whether only ``members`` read the results of ``kernel``."""
         return all(
             v not in self.kept and set(self.users.get(v, ())) <= set(members)
             for v in kernel.outputs
         )
 
     def _shared(self, members: Sequence[Kernel], lasts: Sequence[Kernel]) -> set[Kernel]:
-        """Members that stay beside the joined kernel, because others need what they make."""
+        """Return the members that must also stay, because other kernels read their results."""
         shared: set[Kernel] = set()
         for kernel in reversed(members):
             if kernel not in lasts and any(
@@ -183,8 +209,8 @@ class _Joiner:
     def _order(
         self, members: Sequence[Kernel], lasts: Sequence[Kernel]
     ) -> tuple[list[Kernel], list[Kernel]] | None:
-        """The kernels before the joined one and after it; None if one of them has to be both."""
-        kernels = self.grouped.kernels
+        """Return the kernels before the fused one and those after it; None on a cycle."""
+        kernels = self.module.kernels
         first, end = min(map(kernels.index, lasts)), max(map(kernels.index, lasts)) + 1
         early, late, made = list(kernels[:first]), [], {v for k in lasts for v in k.outputs}
         for kernel in kernels[first:end]:

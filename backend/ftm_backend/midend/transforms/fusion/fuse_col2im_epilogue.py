@@ -1,10 +1,11 @@
-"""Pass ``fuse-col2im-epilogue``: what follows a transposed convolution element by element is
-computed of its images before they are stored.
+"""Pass ``fuse-col2im-epilogue``: apply elementwise consumers of a transposed convolution on chip.
 
-The gradient of an image is added to that of a residual connection, and masked as the activation
-behind the image was; both would be read again for that, by a normalization's gradient that has to
-wait for DDR. The product's kernel has its images on chip, and time to fetch the others. It is
-planned both ways, and what the other kernel need not read any more counts.
+Example: the gradient of a feature map is added to the gradient of a residual connection and masked
+by ReLU, ``(fold(...) + d) * (y > 0)``. The kernel of the transposed convolution holds its result in
+the scratchpad after col2im, so it applies both before it stores. Otherwise the next kernel, which
+waits for DDR anyway, reads all three tensors again.
+
+The cost is planned with and without the epilogue; traffic that the consumer saves counts.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
 from ftm_backend.midend.transforms.fusion.fuse_ops import (
-    KernelFormer,
-    form_anew,
+    KernelBuilder,
     homes,
     overwritten,
+    rebuild_kernels,
 )
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.target import cost_rules
@@ -29,35 +30,40 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["fuse_col2im_epilogue"]
 
 
-def fuse_col2im_epilogue(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Moves such statements of the program itself; those in repeats stay where they are."""
+def fuse_col2im_epilogue(module: KernelModule, machine: MachineParameters) -> KernelModule:
+    """Move elementwise consumers into the kernels of transposed convolutions.
+
+    Sequential loops stay unchanged.
+    """
     for fold in [
-        k for k in grouped.kernels if k.kind == "fold" and k.repeat is None and not k.one_core
+        k for k in module.kernels if k.kind == "fold" and k.repeat is None and not k.one_core
     ]:
-        _finish(grouped, fold, machine)
-    return grouped
+        _finish(module, fold, machine)
+    return module
 
 
-def _finish(grouped: KernelModule, fold: Kernel, machine: MachineParameters) -> None:
-    """Moves what follows one product, as much as pays."""
-    users = [k for k in grouped.kernels if not set(fold.outputs).isdisjoint(k.inputs)]
+def _finish(module: KernelModule, fold: Kernel, machine: MachineParameters) -> None:
+    """Move as many consumers of one transposed convolution as pays."""
+    users = [k for k in module.kernels if not set(fold.outputs).isdisjoint(k.inputs)]
     if len(users) != 1 or users[0].kind != "nest" or users[0].repeat is not None:
         return
     (user,) = users
-    following = _following(grouped, fold, user, machine)
+    following = _following(module, fold, user, machine)
     for number in range(len(following), 0, -1):
         moved = following[:number]
-        if _gain(fold, user, moved, machine) > 0 and _remains(grouped, user, moved, machine):
-            _move(grouped, fold, user, moved, machine)
+        if _gain(fold, user, moved, machine) > 0 and _remains(module, user, moved, machine):
+            _move(module, fold, user, moved, machine)
             return
 
 
 def _following(
-    grouped: KernelModule, fold: Kernel, user: Kernel, machine: MachineParameters
+    module: KernelModule, fold: Kernel, user: Kernel, machine: MachineParameters
 ) -> list[Statement]:
-    """The statements of the user that may follow, one after the other; each but the last one is
-    read by the next alone."""
-    kernels, function = grouped.kernels, grouped.function
+    """Return the statements of ``user`` that can be the epilogue of ``fold``, in order.
+
+    Only the next statement reads the result of one, except for the last.
+    """
+    kernels, function = module.kernels, module.function
     first = kernels.index(fold)
     later = {value for kernel in kernels[first:] for value in kernel.outputs}
     changed = overwritten(kernels[first : kernels.index(user)])
@@ -86,9 +92,11 @@ def _following(
 
 
 def _gain(fold: Kernel, user: Kernel, moved: list[Statement], machine: MachineParameters) -> float:
-    """Cycles that are saved where statements are moved from the user: what it need not read, or
-    write and read, any more."""
-    # the last one is stored
+    """Return the cycles that moving statements out of ``user`` saves.
+
+    The traffic that ``user`` saves counts against the longer plan of ``fold``.
+    """
+    # only the last result is stored
     joined = [
         replace(s, results=[replace(r, stores=[]) for r in s.results])
         for s in (*fold.statements, *moved)
@@ -117,19 +125,19 @@ def _bytes(value: Value) -> int:
 
 
 def _remains(
-    grouped: KernelModule, user: Kernel, moved: list[Statement], machine: MachineParameters
+    module: KernelModule, user: Kernel, moved: list[Statement], machine: MachineParameters
 ) -> bool:
-    """Whether what is left of the user is nothing, or still a nest."""
+    """Return whether the statements that stay in ``user`` are none or still share a loop nest."""
     left = [statement for statement in user.statements if statement not in moved]
     domain = common_domain(left) if left else None
     return not left or (
         domain is not None
-        and fits_tiles(domain, machine, KernelFormer(grouped.function, machine).stored)
+        and fits_tiles(domain, machine, KernelBuilder(module.function, machine).stored)
     )
 
 
 def _move(
-    grouped: KernelModule,
+    module: KernelModule,
     fold: Kernel,
     user: Kernel,
     moved: list[Statement],
@@ -139,9 +147,7 @@ def _move(
         "nest", [statement for statement in user.statements if statement not in moved]
     )
     longer = FusionGroup("fold", [*fold.statements, *moved])
-    grouped.kernels = [
-        kernel for kernel in grouped.kernels if kernel is not user or left.statements
-    ]
-    for cluster in (longer, left):
-        place_on_cores(cluster, machine)
-    form_anew(grouped, {fold: longer, user: left}, machine)
+    module.kernels = [kernel for kernel in module.kernels if kernel is not user or left.statements]
+    for group in (longer, left):
+        place_on_cores(group, machine)
+    rebuild_kernels(module, {fold: longer, user: left}, machine)

@@ -1,15 +1,13 @@
-"""Pass ``fuse-conv-prologue``: an image that products alone multiply is computed by them, of what
-its statistics were taken of.
+"""Pass ``fuse-conv-prologue``: apply batch norm and ReLU in the convolutions that read them.
 
-A convolution's result is normalized by the statistics of its channels, and an activation follows.
-That image is multiplied by the next convolution and, in the backward pass, by the gradient of its
-weights; the activation's gradient asks where it is positive. All of them can compute it of the
-convolution's result, which is in memory anyway, and of the channels' parameters. The statistics are
-then summed by the kernel of the convolution (``fuse-gemm-reduction``), so that no kernel reads the
-result for them, and none writes the image.
+Example: ``y = conv(x)``, ``z = relu(a * y + b)``, where ``a`` and ``b`` come from the statistics of
+the channels of ``y``. The next convolution reads ``z``; in the backward pass the gradient of its
+weights reads ``z``, and the gradient of ReLU reads ``z > 0``. ``y`` stays in DDR for the backward
+pass anyway, so all of these compute ``z`` from ``y`` as they load it, and no kernel stores ``z``.
+The kernel of the first convolution computes the statistics (``fuse-gemm-reduction``), so that no
+kernel reads ``y`` for them.
 
-The two decisions are one: what all kernels take that way, as they are planned, is held against what
-they take now.
+Both changes pay only together, so the pass compares the cost of all kernels before and after.
 """
 
 from __future__ import annotations
@@ -30,16 +28,16 @@ from ftm_backend.midend.lowering.gemm.prologue import composed_element
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain
 from ftm_backend.midend.transforms.fusion.fuse_gemm_reduction import (
     FusedSum,
-    can_be_summed,
+    can_fuse_sums,
     move_sums,
     summed,
     sums_of,
 )
 from ftm_backend.midend.transforms.fusion.fuse_ops import (
-    KernelFormer,
-    form_anew,
+    KernelBuilder,
     homes,
     overwritten,
+    rebuild_kernels,
 )
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.midend.transforms.tensor.producer_inlining import is_elementwise
@@ -51,11 +49,16 @@ __all__ = ["fuse_conv_prologue"]
 
 @dataclass(frozen=True, eq=False)
 class _FeatureMap:
-    """What ``makers`` in the kernel ``user`` make of the result of ``product``: of ``element`` it
-    is said over the image's dimensions.
+    """A tensor that its consumers may compute themselves.
 
-    kept: the statements of the user that are about the ``sums``; others: those that have only been
-        beside the image.
+    Attributes:
+        product: The kernel whose result it is computed from.
+        user: The kernel that computes it.
+        makers: The statements of ``user`` that compute it, in order.
+        element: One element of it, over its dimensions.
+        kept: The statements of ``user`` that ``sums`` belong to.
+        others: Groups of statements of ``user`` that share no value with the rest.
+        sums: The statements that compute statistics of the product's result.
     """
 
     product: Kernel
@@ -68,50 +71,50 @@ class _FeatureMap:
 
     @property
     def made(self) -> Value:
-        """What it is computed of."""
+        """The result of the product that it is computed from."""
         return self.product.outputs[0]
 
     @property
     def value(self) -> Value:
-        """The image itself."""
+        """The feature map itself."""
         return self.makers[-1].results[0].value
 
 
-def fuse_conv_prologue(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Lets products of the program itself compute such images; those in repeats stay as they
-    are."""
+def fuse_conv_prologue(module: KernelModule, machine: MachineParameters) -> KernelModule:
+    """Let convolutions compute such feature maps, except inside of sequential loops."""
     inside: Inside = {}
-    for product in list(filter(can_be_summed, grouped.kernels)):
-        if product not in grouped.kernels:
-            continue  # it computes an earlier image now
+    for product in list(filter(can_fuse_sums, module.kernels)):
+        if product not in module.kernels:
+            continue  # an earlier feature map was fused into it
         for user in [
             k
-            for k in grouped.kernels
+            for k in module.kernels
             if product.outputs[0] in k.inputs and k.kind == "nest" and k.repeat is None
         ]:
-            image = _image(grouped, product, user)
-            if image is not None and _compute(grouped, image, inside, machine):
+            feature_map = _match(module, product, user)
+            if feature_map is not None and _compute(module, feature_map, inside, machine):
                 break
-    return grouped
+    return module
 
 
-# --- what it is
-# ---------------------------------------------------------------------------------------------
+# --- matching
 
 
-def _image(grouped: KernelModule, product: Kernel, user: Kernel) -> _FeatureMap | None:
-    """The image that a kernel makes of a product's result that it sums; None if there is none, or
-    it is more than multiplied."""
+def _match(module: KernelModule, product: Kernel, user: Kernel) -> _FeatureMap | None:
+    """Return the feature map that ``user`` computes from the result of ``product``.
+
+    None if there is none, or if something other than kernels reads it.
+    """
     (made,) = product.outputs
     last = [
         s
         for s in user.statements
         if is_elementwise(s, made.shape) and s.results[0].value in user.outputs
     ]
-    needed = {tensor.value for tensor in grouped.function.results}
+    needed = {tensor.value for tensor in module.function.results}
     needed.update(
         value
-        for item in grouped.function.body
+        for item in module.function.body
         if not isinstance(item, Statement)
         for value in item.reads()
     )
@@ -147,7 +150,7 @@ def _image(grouped: KernelModule, product: Kernel, user: Kernel) -> _FeatureMap 
 
 
 def _together(statements: list[Statement]) -> list[list[Statement]]:
-    """The statements, in order, apart where they have no value in common."""
+    """Split statements into groups that share no value; each keeps the order."""
     found: list[tuple[set[Value], list[Statement]]] = []
     for statement in statements:
         values, members = {*statement.reads(), *statement.writes()}, [statement]
@@ -160,8 +163,7 @@ def _together(statements: list[Statement]) -> list[list[Statement]]:
 
 
 def _makers(last: Statement, user: Kernel, shape: tuple[int, ...]) -> list[Statement]:
-    """The statement with those of its kernel that it is computed by element by element, in
-    order."""
+    """Return ``last`` and the elementwise statements of its kernel that only it depends on."""
     found = {last}
     for statement in reversed(user.statements):
         readers = [s for s in user.statements if statement.results[0].value in s.reads()]
@@ -175,38 +177,55 @@ def _makers(last: Statement, user: Kernel, shape: tuple[int, ...]) -> list[State
     return [s for s in user.statements if s in found]
 
 
-# --- computing it
-# -------------------------------------------------------------------------------------------
+# --- rewriting
 
 
 def _compute(
-    grouped: KernelModule, image: _FeatureMap, inside: Inside, machine: MachineParameters
+    module: KernelModule, feature_map: _FeatureMap, inside: Inside, machine: MachineParameters
 ) -> bool:
-    """Lets the readers of an image compute it, if all of them can, and together take less time for
-    that; whether they do."""
-    makers = FeatureMapProducer(image.value, image.element, image.made, dict(inside))
-    kernels = [kernel for kernel in grouped.kernels if image.value in kernel.inputs]
-    if not all(can_recompute(kernel) and _may_wait(grouped, image, kernel) for kernel in kernels):
+    """Let all consumers of a feature map compute it, if they can and that takes fewer cycles.
+
+    Returns:
+        Whether they do.
+    """
+    makers = FeatureMapProducer(
+        feature_map.value, feature_map.element, feature_map.made, dict(inside)
+    )
+    kernels = [kernel for kernel in module.kernels if feature_map.value in kernel.inputs]
+    if not all(
+        can_recompute(kernel) and _may_wait(module, feature_map, kernel) for kernel in kernels
+    ):
         return False
     readers: list[FeatureMapConsumer] = []
     for kernel in kernels:
         reader = recompute_feature_map(kernel, makers, machine)
         if reader is None or not _pays(
-            image, sum(each.extra_cycles for each in (*readers, reader)), machine
+            feature_map, sum(each.extra_cycles for each in (*readers, reader)), machine
         ):
             return False
         readers.append(reader)
-    sums, at = summed(image.product, image.sums, machine), grouped.kernels.index(image.user)
+    sums, at = (
+        summed(feature_map.product, feature_map.sums, machine),
+        module.kernels.index(feature_map.user),
+    )
     if sums is None or not _pays(
-        image, sums[1] + sum(reader.extra_cycles for reader in readers), machine
+        feature_map, sums[1] + sum(reader.extra_cycles for reader in readers), machine
     ):
         return False
-    if not move_sums(grouped, image.product, image.user, image.kept, image.sums, sums[0], machine):
+    if not move_sums(
+        module,
+        feature_map.product,
+        feature_map.user,
+        feature_map.kept,
+        feature_map.sums,
+        sums[0],
+        machine,
+    ):
         return False
-    _replace(grouped, image, readers, makers, machine)
-    _add(grouped, image.others, at, machine)
+    _replace(module, feature_map, readers, makers, machine)
+    _add(module, feature_map.others, at, machine)
     _add(
-        grouped,
+        module,
         [[made] for key, (_, made) in makers.inside.items() if key not in inside],
         0,
         machine,
@@ -215,57 +234,57 @@ def _compute(
     return True
 
 
-def _may_wait(grouped: KernelModule, image: _FeatureMap, reader: Kernel) -> bool:
-    """Whether nothing that the image is computed of is written over before the reader runs."""
-    kernels = grouped.kernels
-    between = kernels[kernels.index(image.user) : kernels.index(reader) + 1]
+def _may_wait(module: KernelModule, feature_map: _FeatureMap, reader: Kernel) -> bool:
+    """Return whether the inputs of the feature map are intact when ``reader`` runs."""
+    kernels = module.kernels
+    between = kernels[kernels.index(feature_map.user) : kernels.index(reader) + 1]
     return overwritten(between).isdisjoint(
-        homes(node.payload.value for node in walk([image.element]) if node.op == "in")
+        homes(node.payload.value for node in walk([feature_map.element]) if node.op == "in")
     )
 
 
-def _pays(image: _FeatureMap, longer: float, machine: MachineParameters) -> bool:
-    """Whether that takes less time than reading what the image is computed of, and writing it, in a
-    kernel of their own."""
+def _pays(feature_map: _FeatureMap, longer: float, machine: MachineParameters) -> bool:
+    """Return whether ``longer`` cycles are fewer than computing the map in its own kernel takes."""
     moved = sum(
-        ELEMENT_BYTES[value.dtype] * prod(value.shape) for value in (image.made, image.value)
+        ELEMENT_BYTES[value.dtype] * prod(value.shape)
+        for value in (feature_map.made, feature_map.value)
     )
     return longer < moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
 
 
 def _replace(
-    grouped: KernelModule,
-    image: _FeatureMap,
+    module: KernelModule,
+    feature_map: _FeatureMap,
     readers: list[FeatureMapConsumer],
     makers: FeatureMapProducer,
     machine: MachineParameters,
 ) -> None:
-    """Puts the readers' statements in place of what they were."""
-    body = grouped.function.body
-    at = body.index(image.makers[-1])
+    """Replace the statements of the consumers by those that compute the feature map."""
+    body = module.function.body
+    at = body.index(feature_map.makers[-1])
     body[at : at + 1] = makers.statements
     body[:] = [
         *(made for _, made in makers.inside.values() if made not in body),
-        *(s for s in body if s not in image.makers),
+        *(s for s in body if s not in feature_map.makers),
     ]
-    clusters = {reader.kernel: FusionGroup(reader.kind, reader.statements) for reader in readers}
+    groups = {reader.kernel: FusionGroup(reader.kind, reader.statements) for reader in readers}
     for reader in readers:
         for old, new in reader.replacements.items():
             body[body.index(old)] = new
             for value in new.writes():
                 value.producer = new
-    form_anew(grouped, clusters, machine)
+    rebuild_kernels(module, groups, machine)
 
 
 def _add(
-    grouped: KernelModule, nests: list[list[Statement]], at: int, machine: MachineParameters
+    module: KernelModule, nests: list[list[Statement]], at: int, machine: MachineParameters
 ) -> None:
-    """Kernels of some statements, before that number ``at``."""
+    """Insert a kernel for each group of statements before kernel number ``at``."""
     for statements in nests:
-        cluster = FusionGroup("nest", statements)
-        place_on_cores(cluster, machine)
-        former = KernelFormer(grouped.function, machine)
-        former.hold([statements, *(k.statements for k in grouped.kernels)])
-        made = former.kernel(cluster)
-        made.name = f"beside_{len(grouped.kernels)}"
-        grouped.kernels.insert(at, made)
+        group = FusionGroup("nest", statements)
+        place_on_cores(group, machine)
+        builder = KernelBuilder(module.function, machine)
+        builder.hold([statements, *(k.statements for k in module.kernels)])
+        made = builder.kernel(group)
+        made.name = f"remainder_{len(module.kernels)}"
+        module.kernels.insert(at, made)

@@ -1,13 +1,13 @@
-"""Pass ``fuse-gemm-reduction``: what sums the results of a product takes parts of the sums where
-the product stores its blocks.
+"""Pass ``fuse-gemm-reduction``: compute partial sums in the kernel of a matmul.
 
-A normalization takes the sum of each channel, and of the squares of what its elements differ from
-their mean. Where a channel does not fit on chip, a kernel reads the result of a convolution for
-that alone. Each block of the product is a part of some channels: it is summed before it is stored,
-then its squares are, of what its elements differ from the mean of the part. What is left is to add
-up the parts, ``sum (x - p)^2 = sum over parts of (sum (x - a)^2 + n (a - p)^2)`` for the mean ``a``
-of the ``n`` elements of a part, whatever ``p`` is. So squares are never summed of what is far from
-zero.
+Example: batch norm needs ``sum(y)`` and ``sum((y - p) ** 2)`` for each channel of ``y = conv(x)``.
+A channel that does not fit on chip would be read again for that. Instead the convolution's kernel
+sums each block of ``y`` before it stores it, then the squared differences from the block's mean
+``a``. A small kernel combines the ``n`` elements of each block:
+
+    sum((y - p) ** 2) = sum over blocks of (sum((y - a) ** 2) + n * (a - p) ** 2)
+
+This holds for any ``p``, and squares large values only after subtracting the mean of their block.
 """
 
 from __future__ import annotations
@@ -25,53 +25,59 @@ from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
 from ftm_backend.midend.schedule.gemm.operand_roles import schedule
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
-from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer, form_anew
+from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder, rebuild_kernels
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["FusedSum", "can_be_summed", "fuse_gemm_reduction", "move_sums", "summed", "sums_of"]
+__all__ = ["FusedSum", "can_fuse_sums", "fuse_gemm_reduction", "move_sums", "summed", "sums_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class FusedSum:
-    """A statement that sums a product's elements, or, where there is a ``shift``, the squares of
-    what they differ from that."""
+    """A statement that sums the elements of a matmul's result.
+
+    Attributes:
+        statement: The sum.
+        shift: If present, the statement sums the squared differences from it.
+    """
 
     statement: Statement
     shift: Operand | None
 
 
-def fuse_gemm_reduction(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Moves such sums of the program itself; those in repeats stay where they are."""
-    for product in list(filter(can_be_summed, grouped.kernels)):
+def fuse_gemm_reduction(module: KernelModule, machine: MachineParameters) -> KernelModule:
+    """Move such sums into matmul kernels, except inside of sequential loops."""
+    for product in list(filter(can_fuse_sums, module.kernels)):
         users = [
             k
-            for k in grouped.kernels
+            for k in module.kernels
             if product.outputs[0] in k.inputs and k.kind == "nest" and k.repeat is None
         ]
         for user in users:
             sums = sums_of(product.outputs[0], user.statements)
-            stays = _is_stored_without(grouped, product.outputs[0], user)
+            stays = _is_stored_without(module, product.outputs[0], user)
             found = summed(product, sums, machine) if sums and stays else None
             if found is not None and _pays(product.outputs[0], found[1], machine):
-                if move_sums(grouped, product, user, user.statements, sums, found[0], machine):
+                if move_sums(module, product, user, user.statements, sums, found[0], machine):
                     break
-    return grouped
+    return module
 
 
-def _is_stored_without(grouped: KernelModule, made: Value, user: Kernel) -> bool:
-    """Whether a product's result goes to memory even if ``user`` does not read it: its kernel sums
-    blocks as it stores them."""
-    results = {tensor.value for tensor in grouped.function.results}
+def _is_stored_without(module: KernelModule, made: Value, user: Kernel) -> bool:
+    """Return whether ``made`` is stored even if ``user`` does not read it.
+
+    The kernel of a product sums blocks as it stores them.
+    """
+    results = {tensor.value for tensor in module.function.results}
     return made in results or any(
-        made in kernel.inputs for kernel in grouped.kernels if kernel is not user
+        made in kernel.inputs for kernel in module.kernels if kernel is not user
     )
 
 
-def can_be_summed(product: Kernel) -> bool:
-    """Whether it is a product's kernel that makes one tensor alone, of sizes that are known."""
+def can_fuse_sums(product: Kernel) -> bool:
+    """Return whether a kernel is a matmul that stores one tensor of constant sizes."""
     if product.kind != "contraction" or product.repeat is not None or product.one_core:
         return False
     return (
@@ -82,14 +88,13 @@ def can_be_summed(product: Kernel) -> bool:
 
 
 def sums_of(made: Value, statements: Sequence[Statement]) -> list[FusedSum]:
-    """What sums a product's elements in statements that read it for nothing else; none
-    otherwise."""
+    """Return the sums of ``made`` in ``statements``; empty if one reads it otherwise."""
     found = [_sum(made, s) for s in statements if made in s.reads()]
     return [] if None in found else [each for each in found if each is not None]
 
 
 def _sum(made: Value, statement: Statement) -> FusedSum | None:
-    """A statement as such a sum."""
+    """Return a statement as a sum of ``made``; None if it is another operation."""
     if (
         not statement.is_reduction
         or statement.gathers
@@ -125,15 +130,23 @@ def _sum(made: Value, statement: Statement) -> FusedSum | None:
 
 
 def _leaves(difference: Node) -> list[object]:
-    """What a difference is of, if it is one of operands."""
+    """Return the operands of a difference in a form that can be compared."""
     return [(n.payload.value, n.payload.index) if n.op == "in" else n for n in difference.operands]
 
 
 def summed(
     product: Kernel, sums: Sequence[FusedSum], machine: MachineParameters
 ) -> tuple[PartialSums, float] | None:
-    """The parts in which a product's kernel sums, and cycles that this takes; None where a sum does
-    not go with its blocks."""
+    """Return how a matmul's kernel computes the partial sums, and the cycles that they cost.
+
+    Args:
+        product: The kernel of the matmul.
+        sums: Sums of its result.
+        machine: The machine to plan for.
+
+    Returns:
+        The partial sums and the additional cycles, or None if a sum does not follow the blocks.
+    """
     (made,) = product.outputs
     apart, together = (
         schedule(product.aligned, machine),
@@ -157,13 +170,13 @@ def summed(
 
 
 def _pays(made: Value, taken: float, machine: MachineParameters) -> bool:
-    """Whether summing takes the product's kernel less time than what need not be read again."""
+    """Return whether ``taken`` cycles are fewer than reading ``made`` again takes."""
     moved = ELEMENT_BYTES[made.dtype] * prod(made.shape)
     return taken < moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
 
 
 def move_sums(
-    grouped: KernelModule,
+    module: KernelModule,
     product: Kernel,
     user: Kernel,
     kept: Sequence[Statement],
@@ -171,10 +184,19 @@ def move_sums(
     parts: PartialSums,
     machine: MachineParameters,
 ) -> bool:
-    """Rewrites the statements of the program, and puts them into kernels; whether what is left is a
-    nest.
+    """Move sums from ``user`` into the kernel of ``product``.
 
-    kept: of the user's statements those that stay, the sums among them.
+    Args:
+        module: The kernels, changed in place.
+        product: The kernel of the matmul.
+        user: The kernel that has the sums now.
+        kept: The statements that stay in ``user``, the sums among them.
+        sums: The sums to move.
+        parts: The partial sums that the kernel of the matmul computes.
+        machine: The machine to plan for.
+
+    Returns:
+        Whether they were moved: the statements that stay must share a loop nest.
     """
     taken, totals = _rewritten(product.outputs[0], sums, parts)
     left = [totals.get(s, s) for s in kept]
@@ -182,34 +204,34 @@ def move_sums(
         total.results[0].value.producer = total
     domain = common_domain(left)
     if domain is None or not fits_tiles(
-        domain, machine, KernelFormer(grouped.function, machine).stored
+        domain, machine, KernelBuilder(module.function, machine).stored
     ):
         for s in totals:
             s.results[0].value.producer = s
         return False
-    body = grouped.function.body
+    body = module.function.body
     at = min(body.index(s) for s in totals)
     for s, total in totals.items():
         body[body.index(s)] = total
     body[at:at] = taken
-    clusters = {
+    groups = {
         product: FusionGroup("summed", [*product.statements, *taken]),
         user: FusionGroup("nest", left),
     }
-    place_on_cores(clusters[user], machine)
-    form_anew(grouped, clusters, machine)
+    place_on_cores(groups[user], machine)
+    rebuild_kernels(module, groups, machine)
     return True
 
 
 def _rewritten(
     made: Value, sums: Sequence[FusedSum], parts: PartialSums
 ) -> tuple[list[Statement], dict[Statement, Statement]]:
-    """What sums each part, and for each sum what adds the parts up."""
+    """Return the statements for the partial sums, and for each sum the one that combines them."""
     dtype, squares = made.dtype, any(each.shift for each in sums)
     element = Operand(made, parts.element)
     x = Node("in", dtype, payload=element)
     share, count = constant(1 / parts.count, dtype), constant(float(parts.count), dtype)
-    # Where squares are needed, the sum of a part is its mean.
+    # For squares, the first statement computes the mean of a block instead of its sum.
     first = Value(dtype, parts.shape)
     taken = [
         parts.of_elements(
@@ -231,8 +253,7 @@ def _rewritten(
         rank = len(parts.outer) + 1
 
         def kept(index: Affine, statement: Statement = each.statement, rank: int = rank) -> Affine:
-            """A function of the loops that are not summed, of which one has more than one trip, as
-            one of the last loop."""
+            """Return a function of the one loop that is not summed as one of the last loop."""
             loop = next(
                 k for k, n in enumerate(statement.loops) if n > 1 and not statement.reduced[k]
             )
@@ -272,5 +293,5 @@ def _rewritten(
 
 
 def _outside(parts: PartialSums) -> list[bool]:
-    """Which loops of a part's sum are not within a part."""
+    """Return for each loop of a partial sum whether it runs over blocks."""
     return [True] * len(parts.outer) + [False] * len(parts.inner) + [True]

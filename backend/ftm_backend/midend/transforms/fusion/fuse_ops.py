@@ -1,4 +1,9 @@
-"""Pass ``fuse-ops``: operations that share a loop nest become one kernel."""
+"""Pass ``fuse-ops``: fuse operations that share a loop nest into one kernel.
+
+Input: linalg after ``resolve-in-place``. Output: kernels (`KernelModule`); each statement is in one
+kernel. Also has what later passes need to build kernels again, and to compare the storage of
+values.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +31,27 @@ from ftm_backend.midend.transforms.tensor.align_loops import align_all
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = [
-    "KernelFormer",
-    "form_anew",
+    "KernelBuilder",
     "fuse_ops",
     "home_of",
     "homes",
     "makers_of",
     "overwritten",
     "place_results",
+    "rebuild_kernels",
 ]
 
 
 def fuse_ops(
     function: LinalgFunction, machine: MachineParameters, separate: Collection[int] = ()
 ) -> KernelModule:
-    """The kernels of a function that ``resolve-in-place`` has been through.
+    """Return the kernels of a function.
 
-    separate: numbers of statements, of those of the function and its repeats, that get kernels of
-        their own.
+    Args:
+        function: A function after ``resolve-in-place``; its statements get their stores.
+        machine: The machine to fuse for.
+        separate: Numbers of statements that get kernels of their own, in the order of
+            `statements_of`.
     """
     numbers = {statement: number for number, statement in enumerate(statements_of(function))}
     alone = {statement for statement, number in numbers.items() if number in separate}
@@ -60,21 +68,30 @@ def _kernels(
     alone: Collection[Statement],
     repeat: SequentialLoop | None = None,
 ) -> list[Kernel]:
-    """The kernels of a function, or of the body of a repeat; kernels do not reach across a
-    repeat."""
-    former = KernelFormer(function, machine, first, repeat)
-    alike = FusionCache(machine, former.stored)
+    """Return the kernels of a function or of a loop's body.
+
+    A kernel is either inside of a loop or outside.
+
+    Args:
+        function: The function or the body.
+        machine: The machine to fuse for.
+        first: Number of the first kernel.
+        alone: Statements that get kernels of their own.
+        repeat: The loop, if the function is its body.
+    """
+    builder = KernelBuilder(function, machine, first, repeat)
+    cache = FusionCache(machine, builder.stored)
     kernels: list[Kernel] = []
     run: list[Statement] = []
 
     def close() -> None:
-        clusters = FusionPartitioner(run, former.updates, alike, alone).clusters()
-        for cluster in clusters:
-            kernel = former.kernel(cluster)
-            kernel.words = alike.kernel(kernel)
-            # by what it stores, as it will be lowered: it is planned once
+        groups = FusionPartitioner(run, builder.updates, cache, alone).groups()
+        for group in groups:
+            kernel = builder.kernel(group)
+            kernel.words = cache.kernel_key(kernel)
+            # the stores are known now, so the plan found here is the one for lowering
             if kernel.kind == "contraction":
-                kernel.one_core = _one_core(kernel, alike)
+                kernel.one_core = _one_core(kernel, cache)
             kernels.append(kernel)
         run.clear()
 
@@ -84,29 +101,31 @@ def _kernels(
         elif isinstance(item, SequentialLoop):
             close()
             place_results(item)
-            inside = _kernels(item.body, machine, former.count, alone, item)
-            former.count += len(inside)
+            inside = _kernels(item.body, machine, builder.count, alone, item)
+            builder.count += len(inside)
             kernels += inside
     close()
     return kernels
 
 
-def _one_core(product: Kernel, alike: FusionCache) -> bool:
-    one_core, _ = alike.ask(
-        ("one core", product.words), lambda: contraction.one_core(product.aligned, alike.machine)
+def _one_core(product: Kernel, cache: FusionCache) -> bool:
+    one_core, _ = cache.get_or_compute(
+        ("one core", product.words), lambda: contraction.one_core(product.aligned, cache.machine)
     )
     return one_core
 
 
 def place_results(repeat: SequentialLoop) -> None:
-    """Says where the results of an iteration lie."""
+    """Set the window of the storage of each result of a loop's iteration."""
     for tensor, window in zip(repeat.body.results, repeat.stores, strict=True):
         home_of(tensor.value).window = window
 
 
 def home_of(value: Value) -> Value:
-    """The value in whose memory ``value`` lies: updates and scatters happen where what they change
-    lies."""
+    """Return the value whose storage ``value`` shares.
+
+    Updates, scatters and loops write over their base, so their results share its storage.
+    """
     while value.producer is not None:
         over = written_over(value.producer, value)
         if over is None:
@@ -116,19 +135,28 @@ def home_of(value: Value) -> Value:
 
 
 def homes(values: Iterable[Value]) -> set[Value]:
-    """The values in whose memory ``values`` lie: what kernels store and what others read of it can
-    be compared by these alone."""
+    """Return the values whose storage ``values`` share.
+
+    Compare reads and writes by these: a result of an update differs from its base as a value.
+    """
     return set(map(home_of, values))
 
 
 def overwritten(kernels: Iterable[Kernel]) -> set[Value]:
-    """The homes of what kernels write over."""
+    """Return the values whose storage ``kernels`` write over."""
     return homes(kernel.inputs[tie] for kernel in kernels for tie in kernel.ties if tie is not None)
 
 
 def written_over(maker: Statement | Update | SequentialLoop, value: Value) -> Value | None:
-    """The computed value over which an update, a scatter or a repeat writes its result
-    ``value``."""
+    """Return the computed base of a result.
+
+    Args:
+        maker: An update, scatter or loop, or another operation.
+        value: One of its results.
+
+    Returns:
+        The value over which it is written; None if that is an input or new storage.
+    """
     if isinstance(maker, SequentialLoop):
         base = maker.bases[maker.results.index(value)]
         return base if base.producer is not None else None
@@ -137,11 +165,14 @@ def written_over(maker: Statement | Update | SequentialLoop, value: Value) -> Va
     return maker.tensors[0].value if maker.op == "ftm.scatter" else None
 
 
-class KernelFormer:
-    """Makes kernels of clusters: what each reads and writes, and where its results are stored.
+class KernelBuilder:
+    """Builds kernels from fusion groups: what each reads and writes, and where it stores.
 
-    holders: the statements of all kernels that a statement is in, once kernels are known; one that
-    is in several is computed in each, and the first one's results are stored.
+    Attributes:
+        count: Number of kernels so far.
+        holders: For each statement the statement sets of all kernels that have it, set by `hold`.
+            If there are several, each kernel computes the statement and the first one stores its
+            results.
     """
 
     def __init__(
@@ -151,11 +182,19 @@ class KernelFormer:
         first: int = 0,
         repeat: SequentialLoop | None = None,
     ) -> None:
+        """Start with the uses of all values of ``function``.
+
+        Args:
+            function: The function that the kernels belong to.
+            machine: The machine that the kernels are for.
+            first: Number of the first kernel.
+            repeat: The loop, if the function is its body.
+        """
         self._machine, self._repeat = machine, repeat
-        self.count = first  # of kernels in the program so far
+        self.count = first
         self.holders: dict[Statement, list[set[Statement]]] = {}
         self.updates = updates = [u for u in function.body if isinstance(u, Update)]
-        # a value: where it is written as a part
+        # value -> the updates that write it as a part
         self._parts: dict[Value, list[tuple[Update, int]]] = {}
         self._readers: dict[Value, list[Statement]] = {}
         self._kept = {t.value for t in function.results} | {u.base.value for u in updates}
@@ -169,21 +208,21 @@ class KernelFormer:
             elif isinstance(item, SequentialLoop):
                 self._kept.update(item.reads())
 
-    def kernel(self, cluster: FusionGroup) -> Kernel:
-        """The kernel of one cluster."""
+    def kernel(self, group: FusionGroup) -> Kernel:
+        """Return the kernel of one group; sets the stores of its statements."""
         kernel = Kernel(
             f"kernel_{self.count}",
-            cluster.kind,
+            group.kind,
             self._machine,
-            cluster.statements,
-            cluster.one_core,
+            group.statements,
+            group.one_core,
         )
         kernel.repeat = self._repeat
         self.count += 1
-        members = set(cluster.statements)
+        members = set(group.statements)
         inputs: dict[Value, None] = {}
         outputs: dict[Value, FunctionResult | None] = {}
-        ties: dict[Value, Value] = {}  # home: the input that holds what is written over
+        ties: dict[Value, Value] = {}  # storage -> the input that it is written over
 
         def store(result: FunctionResult, value: Value, target: Store) -> None:
             home = target.target
@@ -194,7 +233,7 @@ class KernelFormer:
             if over is not None and not members.issuperset(makers_of(over)):
                 ties[home] = over
 
-        for statement in cluster.statements:
+        for statement in group.statements:
             inputs.update((v, None) for v in statement.reads() if v.producer not in members)
             held = self.holders.get(statement)
             for result in statement.results if held is None or held[0] == members else ():
@@ -231,7 +270,7 @@ class KernelFormer:
         return kernel
 
     def stored(self, value: Value, members: Collection[Statement]) -> bool:
-        """Whether a kernel of ``members``, one of which makes ``value``, writes it to memory."""
+        """Return whether a kernel of ``members``, which computes ``value``, must store it."""
         return (
             value in self._kept
             or value in self._parts
@@ -239,7 +278,7 @@ class KernelFormer:
         )
 
     def hold(self, kernels: Iterable[Sequence[Statement]]) -> None:
-        """Notes the statements of all kernels, in order."""
+        """Record the statements of all kernels, in order."""
         self.holders.clear()
         for statements in kernels:
             members = set(statements)
@@ -247,7 +286,7 @@ class KernelFormer:
                 self.holders.setdefault(statement, []).append(members)
 
     def _from_memory(self, reader: Statement, value: Value, members: set[Statement]) -> bool:
-        """Whether a statement reads a value in some kernel that does not make it."""
+        """Return whether a kernel that reads ``value`` in ``reader`` does not compute it."""
         held = self.holders.get(reader)
         return (
             reader not in members
@@ -256,21 +295,26 @@ class KernelFormer:
         )
 
 
-def form_anew(
-    grouped: KernelModule, clusters: Mapping[Kernel, FusionGroup], machine: MachineParameters
+def rebuild_kernels(
+    module: KernelModule, groups: Mapping[Kernel, FusionGroup], machine: MachineParameters
 ) -> None:
-    """Forms kernels of a program that have other statements now, those of their clusters; they keep
-    their names and places."""
-    former = KernelFormer(grouped.function, machine)
-    former.hold(clusters[k].statements if k in clusters else k.statements for k in grouped.kernels)
-    for number, kernel in enumerate(grouped.kernels):
-        if kernel in clusters:
-            grouped.kernels[number] = former.kernel(clusters[kernel])
-            grouped.kernels[number].name = kernel.name
+    """Replace kernels whose statements changed; names and order stay.
+
+    Args:
+        module: The kernels, changed in place.
+        groups: The kernels to replace, with their new statements.
+        machine: The machine that the kernels are for.
+    """
+    builder = KernelBuilder(module.function, machine)
+    builder.hold(groups[k].statements if k in groups else k.statements for k in module.kernels)
+    for number, kernel in enumerate(module.kernels):
+        if kernel in groups:
+            module.kernels[number] = builder.kernel(groups[kernel])
+            module.kernels[number].name = kernel.name
 
 
 def makers_of(value: Value) -> set[Statement]:
-    """The statements that put a value's elements into memory, by its last writers."""
+    """Return the statements that write the elements of ``value`` into memory."""
     maker = value.producer
     if isinstance(maker, Statement):
         return {maker}

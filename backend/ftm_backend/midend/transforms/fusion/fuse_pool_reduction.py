@@ -1,9 +1,9 @@
-"""Pass ``fuse-pool-reduction``: what sums elements that a kernel of strips stores takes them there,
-before they are stored.
+"""Pass ``fuse-pool-reduction``: compute partial sums in the kernel of a pooling.
 
-The gradient of a normalization takes two sums of each channel, of the gradient behind it and of
-that times what was normalized. A pooling's gradient makes the one and has read the other, in strips
-of some planes. So it sums each plane, and what is left is to add up the planes of all images.
+Example: batch norm's backward needs ``sum(dy)`` and ``sum(dy * x_hat)`` per channel. If ``dy``
+comes from max pooling's backward, that kernel already holds ``dy`` and ``x_hat`` in the scratchpad,
+a slab of rows at a time. So it also emits one partial sum per plane, and a small kernel adds them
+up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ftm_backend.midend.lowering.loop_nest.line_buffer_sums import (
     place_sum,
 )
 from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import plan_line_buffer
-from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer
+from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target import cost_rules
@@ -32,29 +32,31 @@ __all__ = ["fuse_pool_reduction"]
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
-    """A kernel of strips, a kernel that sums what it makes, and how each of these sums goes with
-    the strips."""
+class _Match:
+    """A pooling kernel, a kernel that sums its result, and where each sum is accumulated."""
 
     strips: Kernel
     sums: Kernel
     kept: dict[Statement, SumPlacement]
 
 
-def fuse_pool_reduction(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Joins such kernels of the program itself; those in repeats stay as they are."""
-    for strips in [k for k in grouped.kernels if k.kind == "strips" and k.repeat is None]:
-        for sums in [k for k in grouped.kernels if k.kind == "nest" and k.repeat is None]:
-            found = _match(grouped, strips, sums)
+def fuse_pool_reduction(module: KernelModule, machine: MachineParameters) -> KernelModule:
+    """Move sums into line-buffered pooling kernels, except inside of sequential loops."""
+    for strips in [k for k in module.kernels if k.kind == "strips" and k.repeat is None]:
+        for sums in [k for k in module.kernels if k.kind == "nest" and k.repeat is None]:
+            found = _match(module, strips, sums)
             if found is not None and _pays(found, machine):
-                _join(grouped, found, machine)
+                _join(module, found, machine)
                 break
-    return grouped
+    return module
 
 
-def _match(grouped: KernelModule, strips: Kernel, sums: Kernel) -> _Found | None:
-    """What can be joined; None if other statements need what is summed, or a sum needs what is not
-    there when the strips are fetched."""
+def _match(module: KernelModule, strips: Kernel, sums: Kernel) -> _Match | None:
+    """Return which sums can move from kernel ``sums`` into kernel ``strips``.
+
+    None if another statement of ``sums`` reads the pooling's result, or if a sum reads a tensor
+    that the pooling does not load.
+    """
     last, (made, *others) = strips.statements[-1], strips.outputs
     writes_over_input = any(tie is not None for tie in (*strips.ties, *sums.ties))
     if made not in sums.inputs or others or writes_over_input:
@@ -70,21 +72,21 @@ def _match(grouped: KernelModule, strips: Kernel, sums: Kernel) -> _Found | None
         return None
     if not parts or any(v is not made and v not in strips.inputs for s in parts for v in s.reads()):
         return None
-    readers = [k for k in grouped.kernels if made in k.inputs and k is not sums]
-    if not readers and made not in {tensor.value for tensor in grouped.function.results}:
-        return None  # it would not be stored
+    readers = [k for k in module.kernels if made in k.inputs and k is not sums]
+    if not readers and made not in {tensor.value for tensor in module.function.results}:
+        return None  # the pooling's result would not be stored
     plan = plan_line_buffer(replace(strips, domain=None), consecutive_planes=True)
     kept = {s: None if plan is None else place_sum(plan, last, s) for s in parts}
     found = {s: each for s, each in kept.items() if each is not None}
     return (
-        _Found(strips, sums, found)
+        _Match(strips, sums, found)
         if len(found) == len(kept) and len({each.levels for each in found.values()}) == 1
         else None
     )
 
 
-def _pays(found: _Found, machine: MachineParameters) -> bool:
-    """Whether summing takes the cores less time than what is not read again takes DDR."""
+def _pays(found: _Match, machine: MachineParameters) -> bool:
+    """Return whether the sums cost fewer cycles than the traffic that they save."""
     read = {(o.value, o.index) for s in found.kept for o in s.operands}
     moved = sum(ELEMENT_BYTES[v.dtype] * volume(v.shape) for v in dict.fromkeys(v for v, _ in read))
     (one, *_) = found.kept
@@ -94,8 +96,8 @@ def _pays(found: _Found, machine: MachineParameters) -> bool:
     return moved / cost_rules.bytes_per_cycle(machine, machine.cores) > prod(one.loops) * each
 
 
-def _join(grouped: KernelModule, found: _Found, machine: MachineParameters) -> None:
-    """Rewrites the statements of the program, and puts them into kernels."""
+def _join(module: KernelModule, found: _Match, machine: MachineParameters) -> None:
+    """Rewrite the sums as partial sums, and rebuild both kernels."""
     parts: list[Statement] = []
     totals: list[Statement] = []
     for statement in found.sums.statements:
@@ -105,31 +107,31 @@ def _join(grouped: KernelModule, found: _Found, machine: MachineParameters) -> N
         each = _in_parts(statement, found.kept[statement])
         parts.append(each[0])
         totals += each[1:]
-        at = grouped.function.body.index(statement)
-        grouped.function.body[at : at + 1] = each
+        at = module.function.body.index(statement)
+        module.function.body[at : at + 1] = each
         for made in each:
             made.results[0].value.producer = made
-    former = KernelFormer(grouped.function, machine)
+    builder = KernelBuilder(module.function, machine)
     statements = [*found.strips.statements, *parts]
     replaced = {found.strips: statements, found.sums: totals}
-    former.hold(s for k in grouped.kernels if (s := replaced.get(k, k.statements)))
+    builder.hold(s for k in module.kernels if (s := replaced.get(k, k.statements)))
     rest = FusionGroup("nest", totals)
     place_on_cores(rest, machine)
     formed = {found.strips: FusionGroup("summed-strips", statements), found.sums: rest}
-    kept = [kernel for kernel in grouped.kernels if kernel is not found.sums or totals]
-    grouped.kernels = [
-        _formed(former, kernel, formed[kernel]) if kernel in formed else kernel for kernel in kept
+    kept = [kernel for kernel in module.kernels if kernel is not found.sums or totals]
+    module.kernels = [
+        _formed(builder, kernel, formed[kernel]) if kernel in formed else kernel for kernel in kept
     ]
 
 
-def _formed(former: KernelFormer, before: Kernel, cluster: FusionGroup) -> Kernel:
-    kernel = former.kernel(cluster)
+def _formed(builder: KernelBuilder, before: Kernel, group: FusionGroup) -> Kernel:
+    kernel = builder.kernel(group)
     kernel.name = before.name
     return kernel
 
 
 def _in_parts(statement: Statement, kept: SumPlacement) -> Sequence[Statement]:
-    """The sum of each plane, and what adds these up where the planes are summed, too."""
+    """Return the sum of each plane and, if planes are summed too, the sum of these."""
     if not any(statement.reduced[k] for k in kept.planes):
         return [statement]
     (result,) = statement.results

@@ -1,14 +1,15 @@
-"""What grouping has found out of statements, kept for others that are alike: equal layers are
-thought about once.
+"""Cache of fusion decisions, shared by statements of equal structure.
 
-A question about a kernel that grows, such as whether it can take one more statement, is asked in
-words in which nothing is left of the program that it is in: the *state* that the kernel's history
-has led to, what the statement is (`signature.words_of`), and which of the statement's values are
-which of the kernel's. Questions of equal words have one answer, and lead to one state. Answers live
-as long as the process, so they serve programs that begin like earlier ones, too: the second step of
-an optimizer, a deeper network.
+Example: twelve equal layers of a transformer. Whether ``x + b`` fits into the kernel of ``x @ w``
+is computed for the first layer and looked up for the others.
 
-A program with sizes that vary asks everything anew: answers about sizes are guards of that program.
+A key has nothing of the program that it comes from. It is the *state* of the kernel so far (a
+number for its history), the structure of the next statement (`statement_key`), and which values of
+the statement the kernel already has. Equal keys have equal results and lead to the same state.
+Results live as long as the process, so later programs use them too.
+
+A program with symbolic sizes does not use the cache: decisions about sizes are guards of that
+program.
 """
 
 from __future__ import annotations
@@ -25,69 +26,75 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.schedule.loop_nest.capacity_check import Stored
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["FusionCache", "Links", "ShapeNumbers", "StructuralName", "forget"]
+__all__ = ["FusionCache", "Links", "StructuralName", "ValueNumbers", "forget"]
 
 Links = tuple[int | None, ...]
-"""For each value of a statement its number in a kernel; None for those that the kernel has nothing
-to do with."""
+"""For each value of a statement its number in a kernel, None if the kernel does not have it."""
 
 
 class StructuralName(NamedTuple):
-    """A number that statements have in common if they are equal but for which values they are
-    about, and these values in order."""
+    """The structure of a statement.
+
+    Attributes:
+        number: Equal for statements that differ only in their values.
+        values: The values of the statement, in order.
+    """
 
     number: int
     values: tuple[Value, ...]
 
 
-class ShapeNumbers:
-    """The values of a kernel's statements, numbered in the order in which they came."""
+class ValueNumbers:
+    """The values of a kernel's statements, numbered in order of first use."""
 
-    def __init__(self, others: ShapeNumbers | None = None) -> None:
+    def __init__(self, others: ValueNumbers | None = None) -> None:
+        """Start empty, or with the numbers of ``others``."""
         self._number: dict[Value, int] = dict(others._number) if others else {}
 
     def links(self, named: StructuralName) -> Links:
-        """Those of a statement that were there before."""
+        """Return the number of each of a statement's values, None if it is new."""
         return tuple(map(self._number.get, named.values))
 
     def take(self, named: StructuralName) -> None:
-        """A statement's values are the kernel's from now on."""
+        """Number the values of a statement."""
         for value in named.values:
             self.number(value)
 
     def number(self, value: Value) -> int:
-        """A value's number; the next one if it is new."""
+        """Return the number of a value; the next one if it is new."""
         return self._number.setdefault(value, len(self._number))
 
 
 _MOST = 1 << 16
 _NUMBERS: LRUCache[int] = LRUCache(_MOST, kept_programs=KEPT_PROGRAMS)
-_ANSWERS: LRUCache[tuple[bool, int]] = LRUCache(_MOST, kept_programs=KEPT_PROGRAMS)
-_FRESH = itertools.count(1)  # never again: what was forgotten is not taken for something else
+_RESULTS: LRUCache[tuple[bool, int]] = LRUCache(_MOST, kept_programs=KEPT_PROGRAMS)
+_FRESH = itertools.count(1)  # never reused, also not after `forget`
 
 
 def forget() -> None:
-    """Forgets all answers."""
+    """Clear all results."""
     _NUMBERS.clear()
-    _ANSWERS.clear()
+    _RESULTS.clear()
 
 
 class FusionCache:
-    """What is asked while one program is grouped.
-
-    Args:
-        machine: what it is grouped for.
-        stored: whether a kernel of some statements writes a value to memory.
-    """
+    """Fusion decisions during the fusion of one program."""
 
     def __init__(self, machine: MachineParameters, stored: Stored) -> None:
+        """Create the view of one program on the cache.
+
+        Args:
+            machine: The machine to fuse for.
+            stored: ``stored(value, statements)``: whether a kernel of these statements stores the
+                value.
+        """
         self.machine, self.stored = machine, stored
         self._named: dict[Statement, StructuralName] = {}
-        self._remembers = symbolic.current_env() is None
+        self._enabled = symbolic.current_env() is None
 
     def named(self, statement: Statement) -> StructuralName:
-        """A statement's name, found once: what it stores by itself must be known."""
-        if not self._remembers:
+        """Return the structure of a statement; its own stores must be set."""
+        if not self._enabled:
             return StructuralName(0, ())
         named = self._named.get(statement)
         if named is None:
@@ -100,8 +107,8 @@ class FusionCache:
         return named
 
     def stores(self, statements: Collection[Statement]) -> bytes:
-        """Which results a kernel of these statements writes to memory."""
-        if not self._remembers:
+        """Return for each result whether a kernel of ``statements`` stores it."""
+        if not self._enabled:
             return b""
         return bytes(
             [
@@ -111,12 +118,11 @@ class FusionCache:
             ]
         )
 
-    def kernel(self, kernel: Kernel) -> Hashable:
-        """What a whole kernel is, when it is known what it stores; None where nothing is
-        remembered."""
-        if not self._remembers:
+    def kernel_key(self, kernel: Kernel) -> Hashable:
+        """Return the structure of a kernel whose stores are set; None if the cache is off."""
+        if not self._enabled:
             return None
-        numbers, words = ShapeNumbers(), []
+        numbers, words = ValueNumbers(), []
         for statement in kernel.statements:
             words += self._words(statement, numbers)
         for value in (*kernel.inputs, *kernel.outputs):
@@ -126,14 +132,14 @@ class FusionCache:
         )
         return tuple(words), len(kernel.inputs), tuple(kernel.ties), made
 
-    def statements(self, statements: Iterable[Statement]) -> Hashable:
-        """What statements are together, and what they store as things stand."""
-        if not self._remembers:
+    def statements_key(self, statements: Iterable[Statement]) -> Hashable:
+        """Return the structure of statements together; None if the cache is off."""
+        if not self._enabled:
             return None
-        numbers = ShapeNumbers()
+        numbers = ValueNumbers()
         return tuple(word for statement in statements for word in self._words(statement, numbers))
 
-    def _words(self, statement: Statement, numbers: ShapeNumbers) -> list[Hashable]:
+    def _words(self, statement: Statement, numbers: ValueNumbers) -> list[Hashable]:
         named = self.named(statement)
         words: list[Hashable] = [named.number, numbers.links(named)]
         numbers.take(named)
@@ -142,13 +148,18 @@ class FusionCache:
             words.append(tuple(store.index for store in result.stores))
         return words
 
-    def ask(self, question: Hashable, find: Callable[[], bool]) -> tuple[bool, int]:
-        """The answer, and the state that it leads to; ``find`` is called where nobody knows it."""
-        if not self._remembers:
-            return find(), 0
-        key = self.machine, question
-        answer = _ANSWERS.get(key)
-        if answer is None:
-            answer = find(), next(_FRESH)
-            _ANSWERS.put(key, answer, 1)
-        return answer
+    def get_or_compute(self, key: Hashable, compute: Callable[[], bool]) -> tuple[bool, int]:
+        """Return a decision and the state that follows from it.
+
+        Args:
+            key: The structure that decides, such as state, statement and links.
+            compute: Computes the decision on a miss.
+        """
+        if not self._enabled:
+            return compute(), 0
+        full_key = self.machine, key
+        result = _RESULTS.get(full_key)
+        if result is None:
+            result = compute(), next(_FRESH)
+            _RESULTS.put(full_key, result, 1)
+        return result

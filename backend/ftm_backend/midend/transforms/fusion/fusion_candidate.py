@@ -1,5 +1,7 @@
-"""Kernels that take statement after statement: what the next one must fit to, worked out only where
-`alike` has no answer."""
+"""Kernels that grow by one statement at a time.
+
+A candidate computes whether a statement fits only if `FusionCache` has no result for it.
+"""
 
 from __future__ import annotations
 
@@ -13,69 +15,78 @@ from ftm_backend.midend.schedule.loop_nest.capacity_check import (
     fits_tiles,
 )
 from ftm_backend.midend.schedule.loop_nest.iteration_domain import IterationDomain
-from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache, ShapeNumbers
+from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache, ValueNumbers
 from ftm_backend.midend.transforms.tensor.align_loops import aligned
 
 __all__ = ["ChainCandidate", "NestCandidate"]
 
 
 class NestCandidate:
-    """Statements that share a loop nest, and their domain.
+    """Statements that share a loop nest.
 
-    ``tried``: statements that did not fit may have split the domain as they wanted.
+    Attributes:
+        tried: A statement was refused. It may have split the loops of the domain as it needed.
     """
 
     def __init__(
         self,
         statements: Sequence[Statement],
-        alike: FusionCache,
+        cache: FusionCache,
         state: int,
         domain: IterationDomain | None,
     ) -> None:
+        """Create a candidate from statements that are known to share a loop nest.
+
+        Args:
+            statements: The statements, in order.
+            cache: Results for statements of equal structure.
+            state: The state of the cache for these statements.
+            domain: Their iteration domain, or None to compute it when needed.
+        """
         self.tried = False
-        self._alike, self._state = alike, state
+        self._cache, self._state = cache, state
         self._members = dict.fromkeys(statements)
-        self._numbers = ShapeNumbers()
+        self._numbers = ValueNumbers()
         for statement in statements:
-            self._numbers.take(alike.named(statement))
+            self._numbers.take(cache.named(statement))
         self._domain = domain or IterationDomain()
-        # What the domain has not been told of yet: statements, and whether they were taken.
+        # decisions from the cache that are not in the domain yet: statement, whether it was taken
         self._later = [] if domain is not None else [(statement, True) for statement in statements]
 
     @staticmethod
-    def begin(statement: Statement, alike: FusionCache) -> NestCandidate:
-        """The nest of one statement."""
-        _, state = alike.ask(("one", alike.named(statement).number), lambda: True)
-        return NestCandidate([statement], alike, state, None)
+    def begin(statement: Statement, cache: FusionCache) -> NestCandidate:
+        """Return the candidate of one statement."""
+        _, state = cache.get_or_compute(("one", cache.named(statement).number), lambda: True)
+        return NestCandidate([statement], cache, state, None)
 
     @staticmethod
-    def of(statements: Sequence[Statement], alike: FusionCache) -> NestCandidate | None:
-        """The nest of these statements; None when they do not belong into one kernel."""
+    def of(statements: Sequence[Statement], cache: FusionCache) -> NestCandidate | None:
+        """Return the candidate of these statements; None if they cannot be one kernel."""
         if len(statements) > MOST_STATEMENTS:
             return None
-        numbers, words = ShapeNumbers(), []
+        numbers, words = ValueNumbers(), []
         for statement in statements:
-            named = alike.named(statement)
+            named = cache.named(statement)
             words.append((named.number, numbers.links(named)))
             numbers.take(named)
         found: list[IterationDomain | None] = [None]
 
         def find() -> bool:
             domain = common_domain(list(statements))
-            if domain is not None and fits_tiles(domain, alike.machine, alike.stored):
+            if domain is not None and fits_tiles(domain, cache.machine, cache.stored):
                 found[0] = domain
             return found[0] is not None
 
-        taken, state = alike.ask(
-            ("all", tuple(words), alike.stores(dict.fromkeys(statements))), find
+        taken, state = cache.get_or_compute(
+            ("all", tuple(words), cache.stores(dict.fromkeys(statements))), find
         )
-        return NestCandidate(statements, alike, state, found[0]) if taken else None
+        return NestCandidate(statements, cache, state, found[0]) if taken else None
 
     def take(self, statement: Statement) -> bool:
-        """Adds a statement if it fits."""
-        named = self._alike.named(statement)
+        """Add a statement if it fits; return whether it does."""
+        named = self._cache.named(statement)
         links = self._numbers.links(named)
-        stores = self._alike.stores({**self._members, statement: None})
+        stores = self._cache.stores({**self._members, statement: None})
         worked_out = False
 
         def find() -> bool:
@@ -84,7 +95,7 @@ class NestCandidate:
             self._catch_up()
             return self._add(statement)
 
-        taken, self._state = self._alike.ask(
+        taken, self._state = self._cache.get_or_compute(
             ("take", self._state, named.number, links, stores), find
         )
         if not worked_out:
@@ -100,51 +111,62 @@ class NestCandidate:
         domain = self._domain
         if not domain.add(statement):
             return False
-        if fits_tiles(domain, self._alike.machine, self._alike.stored):
+        if fits_tiles(domain, self._cache.machine, self._cache.stored):
             return True
         domain.remove(statement)
         return False
 
     def _catch_up(self) -> None:
-        """Does to the domain what was answered without it; what was not taken may have split it."""
+        """Repeat on the domain the decisions that came from the cache.
+
+        A refused statement is added and removed, because it may have split loops.
+        """
         for statement, taken in self._later:
             added = self._domain.add(statement)
             if taken and not added:
-                raise AssertionError(
-                    f"{statement.op} over {statement.loops} does not fit where one that is like it did"
-                )
+                what = f"{statement.op} over {statement.loops}"
+                raise AssertionError(f"{what} does not fit, but one of equal structure did")
             if added and not taken:
                 self._domain.remove(statement)
         self._later.clear()
 
 
 class ChainCandidate:
-    """A contraction and what follows it, over loops that are cut alike."""
+    """A contraction and its epilogue, over loops that are split in the same way."""
 
     def __init__(
         self,
         last: Statement,
-        alike: FusionCache,
+        cache: FusionCache,
         state: int,
-        numbers: ShapeNumbers,
+        numbers: ValueNumbers,
         before: ChainCandidate | None,
     ) -> None:
-        self._last, self._alike, self._state, self._before = last, alike, state, before
+        """Append ``last`` to the chain ``before``.
+
+        Args:
+            last: The contraction, or the last statement of its epilogue.
+            cache: Results for statements of equal structure.
+            state: The state of the cache for this chain.
+            numbers: The values of the chain before.
+            before: The chain without ``last``; None for a contraction alone.
+        """
+        self._last, self._cache, self._state, self._before = last, cache, state, before
         self._numbers = numbers
-        self._numbers.take(alike.named(last))
+        self._numbers.take(cache.named(last))
         self._aligned: list[Statement] | None = None
 
     @staticmethod
-    def begin(product: Statement, alike: FusionCache) -> ChainCandidate:
-        """A contraction alone."""
-        _, state = alike.ask(("product", alike.named(product).number), lambda: True)
-        return ChainCandidate(product, alike, state, ShapeNumbers(), None)
+    def begin(product: Statement, cache: FusionCache) -> ChainCandidate:
+        """Return the chain of a contraction alone."""
+        _, state = cache.get_or_compute(("product", cache.named(product).number), lambda: True)
+        return ChainCandidate(product, cache, state, ValueNumbers(), None)
 
     def followed_by(self, statement: Statement) -> ChainCandidate | None:
-        """The chain with a statement at its end; None when it must not follow there."""
+        """Return the chain with ``statement`` at its end; None if it cannot follow."""
         if statement.is_reduction or statement.gathers:
             return None
-        named = self._alike.named(statement)
+        named = self._cache.named(statement)
         longer: list[Statement] | None = None
 
         def find() -> bool:
@@ -156,12 +178,12 @@ class ChainCandidate:
                 and contraction.can_fuse_epilogue(longer[:-1], longer[-1])
             )
 
-        taken, state = self._alike.ask(
+        taken, state = self._cache.get_or_compute(
             ("follow", self._state, named.number, self._numbers.links(named)), find
         )
         if not taken:
             return None
-        made = ChainCandidate(statement, self._alike, state, ShapeNumbers(self._numbers), self)
+        made = ChainCandidate(statement, self._cache, state, ValueNumbers(self._numbers), self)
         made._aligned = longer
         return made
 
@@ -173,6 +195,6 @@ class ChainCandidate:
                 else aligned(self._before._statements(), self._last)
             )
             assert self._aligned is not None, (
-                "a statement does not follow where one that is like it did"
+                "a statement does not fit a chain, but one of equal structure did"
             )
         return self._aligned

@@ -23,17 +23,24 @@ __all__ = ["FusionGroup", "place_on_cores", "single"]
 
 @dataclass(eq=False)
 class FusionGroup:
-    """Statements in program order. ``depth`` grows along dependences; ``consumed`` bounds it from
-    above.
+    """Statements that become one kernel, in program order.
 
-    ``is_turn``: a copy that will be turned on chip, and is a kernel of its own.
-    ``nest`` and ``chain``: what the next statements of a nest, or of a contraction, must fit to.
+    Attributes:
+        kind: The lowering of the kernel.
+        statements: The statements.
+        one_core: The kernel is small and runs on one core.
+        is_transpose: The kernel is a copy that will be transposed on chip; nothing joins it.
+        nest: What the next statement of a loop nest must fit to.
+        chain: What the next statement of a contraction's epilogue must fit to.
+        depth: Greater than the depth of every group that this one reads.
+        consumed: Less than or equal to the depth of every group that reads this one.
+        needs: The statements that it reads.
     """
 
     kind: str
     statements: list[Statement]
     one_core: bool = False
-    is_turn: bool = False
+    is_transpose: bool = False
     nest: NestCandidate | None = None
     chain: ChainCandidate | None = None
     depth: int = 0
@@ -41,8 +48,8 @@ class FusionGroup:
     needs: set[Statement] = field(default_factory=set)
 
 
-def single(statement: Statement, machine: MachineParameters, alike: FusionCache) -> FusionGroup:
-    """The kernel that holds one statement alone."""
+def single(statement: Statement, machine: MachineParameters, cache: FusionCache) -> FusionGroup:
+    """Return the group of one statement."""
     if statement.op == "ftm.scatter" or rows.match_gather(statement) is not None:
         return FusionGroup("rows", [statement])
     if statement.op in ("ftm.scan", "ftm.sort"):
@@ -50,30 +57,32 @@ def single(statement: Statement, machine: MachineParameters, alike: FusionCache)
     if statement.op == col2im.OP:
         return FusionGroup("fold", [statement])
     if contraction.match(statement) is not None:
-        return FusionGroup("contraction", [statement], chain=ChainCandidate.begin(statement, alike))
-    is_turn = (
+        return FusionGroup("contraction", [statement], chain=ChainCandidate.begin(statement, cache))
+    is_transpose = (
         transpose.match_transpose(
             statement, machine, [result.index for result in statement.results]
         )
         is not None
     )
     return FusionGroup(
-        "nest", [statement], is_turn=is_turn, nest=NestCandidate.begin(statement, alike)
+        "nest", [statement], is_transpose=is_transpose, nest=NestCandidate.begin(statement, cache)
     )
 
 
-def place_on_cores(cluster: FusionGroup, machine: MachineParameters) -> None:
-    """Decides whether the kernel is worth several cores; of a contraction that is known when it is
-    known what it stores."""
-    if cluster.kind == "scan":
-        cluster.one_core = scan.one_core(cluster.statements[0])
-    elif cluster.kind == "sort":
-        cluster.one_core = sort.one_core(cluster.statements[0], machine)
-    elif cluster.kind == "fold":
-        cluster.one_core = col2im.one_core(cluster.statements, machine)
-    elif cluster.kind == "nest":
+def place_on_cores(group: FusionGroup, machine: MachineParameters) -> None:
+    """Decide whether a group runs on one core or on all.
+
+    For a contraction this depends on its stores, so `fuse_ops` decides later.
+    """
+    if group.kind == "scan":
+        group.one_core = scan.one_core(group.statements[0])
+    elif group.kind == "sort":
+        group.one_core = sort.one_core(group.statements[0], machine)
+    elif group.kind == "fold":
+        group.one_core = col2im.one_core(group.statements, machine)
+    elif group.kind == "nest":
         work = sum(
             max(size_hint(s.volume), size_hint(volume(s.results[0].value.shape)))
-            for s in cluster.statements
+            for s in group.statements
         )
-        cluster.one_core = work < ONE_CORE_WORK
+        group.one_core = work < ONE_CORE_WORK

@@ -1,12 +1,11 @@
-"""Which statements share a kernel: one walk down the program, one up, each linear in its length.
+"""Partition statements into fusion groups, in time linear in their number.
 
-Down: a statement joins the kernel of a value it reads, if their loops fit together (``Domain``, or
-the epilogue of a contraction). Up: a kernel whose results all go to one other kernel joins that
-one.
+Downwards: a statement joins the group of a value that it reads, if their loops fit together.
+Upwards: a group whose results only one other group reads joins that one.
 
-Kernels must not come to depend on each other in a circle. Every cluster has a *depth* that grows
-along dependences. A cluster may be given depth ``d`` as long as all that read it lie deeper than
-``d``; what it then reads lies at most at ``d - 1``, so no way leads back.
+Groups must not depend on each other in a cycle. Each group has a *depth* that grows along
+dependences. A group may get depth ``d`` as long as all groups that read it are deeper than ``d``.
+What it reads then has at most depth ``d - 1``, so no path leads back.
 """
 
 from __future__ import annotations
@@ -26,30 +25,33 @@ _T = TypeVar("_T")
 
 
 class FusionPartitioner:
-    """Forms the clusters of a function.
-
-    Args:
-        statements: in program order, with no repeat between them.
-        updates: those of the function.
-        alike: answers questions about what fits together, on its machine.
-        alone: statements that share no kernel.
-    """
+    """Partitions the statements of a function."""
 
     def __init__(
         self,
         statements: list[Statement],
         updates: Sequence[Update],
-        alike: FusionCache,
+        cache: FusionCache,
         alone: Collection[Statement] = (),
     ):
-        self._machine, self._alike, self._alone = alike.machine, alike, alone
+        """Collect the dependences of all statements.
+
+        Args:
+            statements: The statements in program order, with no loop between them.
+            updates: The updates of the function.
+            cache: Decides what fits together, and holds the machine.
+            alone: Statements that get groups of their own.
+        """
+        self._machine, self._cache, self._alone = cache.machine, cache, alone
         self._position = {s: k for k, s in enumerate(statements)}
-        self._cluster: dict[Statement, FusionGroup] = {}
+        self._group: dict[Statement, FusionGroup] = {}
         self._reader: dict[Value, Statement] = {}  # the last statement that reads a tensor
-        # read element by element: may share the kernel
+        # read element by element: the producer may be in the same kernel
         self._soft: dict[Statement, set[Statement]] = {}
-        self._hard: dict[Statement, set[Statement]] = {}  # must be complete in memory before
-        bases: dict[Statement, list[Value]] = {}  # what a statement's results are written over
+        self._hard: dict[Statement, set[Statement]] = {}  # the producer must be complete in memory
+        bases: dict[
+            Statement, list[Value]
+        ] = {}  # bases that a statement's results are written over
         for update in updates:
             for number, part in enumerate(update.parts):
                 producer = part.value.value.producer
@@ -68,60 +70,62 @@ class FusionPartitioner:
                 *bases.get(s, ()),
             ):
                 hard |= _makers(value)
-            self._hard[s] = hard & self._position.keys()  # what comes before a repeat is complete
+            self._hard[s] = hard & self._position.keys()  # producers before a loop are complete
             self._soft[s] = (soft - hard) & self._position.keys()
         order = _topological(statements, {s: self._soft[s] | self._hard[s] for s in statements})
         self._statements: list[Statement] = order
         self._position = {s: k for k, s in enumerate(order)}
 
-    def clusters(self) -> list[FusionGroup]:
-        """The kernels, each after those that it reads."""
+    def groups(self) -> list[FusionGroup]:
+        """Return the groups, each after those that it reads."""
         for s in self._statements:
             self._down(s)
         self._up()
-        for cluster in dict.fromkeys(self._cluster.values()):
-            self._settle(cluster)
+        for group in dict.fromkeys(self._group.values()):
+            self._settle(group)
         ordered = self._sorted()
-        for cluster in ordered:
-            place_on_cores(cluster, self._machine)
+        for group in ordered:
+            place_on_cores(group, self._machine)
         return ordered
 
     # --- down
-    # ------------------------------------------------------------------------------------------
 
     def _down(self, s: Statement) -> None:
-        cluster = single(s, self._machine, self._alike)
+        group = single(s, self._machine, self._cache)
         needs = self._soft[s] | self._hard[s]
-        cluster.needs = needs
-        may_join = cluster.kind == "nest" and s.volume and s not in self._alone
-        home = self._join(s, cluster.is_turn) if may_join else None
+        group.needs = needs
+        may_join = group.kind == "nest" and s.volume and s not in self._alone
+        home = self._join(s, group.is_transpose) if may_join else None
         if home is None:
-            home = cluster
-            home.depth = 1 + max((self._cluster[m].depth for m in needs), default=-1)
-        self._cluster[s] = home
+            home = group
+            home.depth = 1 + max((self._group[m].depth for m in needs), default=-1)
+        self._group[s] = home
         self._reader.update((o.value, s) for o in s.operands)
         self._note(home, needs)
 
     def _note(self, home: FusionGroup, needs: set[Statement]) -> None:
         for m in needs:
-            other = self._cluster[m]
+            other = self._group[m]
             if other is not home:
                 other.consumed = min(other.consumed, home.depth)
 
-    def _join(self, s: Statement, is_turn: bool) -> FusionGroup | None:
-        """Puts ``s`` into the kernel of one of its producers, and gathers other producers' kernels
-        there.
+    def _join(self, s: Statement, is_transpose: bool) -> FusionGroup | None:
+        """Add ``s`` to the group of a producer, and merge groups of other producers into it.
 
-        What is turned on chip joins no nest: it can only be what a contraction does with its
-        result.
+        A copy that is transposed on chip joins no loop nest, only the epilogue of a contraction.
+
+        Returns:
+            The group, or None if ``s`` fits nowhere.
         """
-        hard = {self._cluster[m] for m in self._hard[s]}
+        hard = {self._group[m] for m in self._hard[s]}
         soft = [
             c
             for c in dict.fromkeys(
-                self._cluster[m] for m in sorted(self._soft[s], key=self._position.__getitem__)
+                self._group[m] for m in sorted(self._soft[s], key=self._position.__getitem__)
             )
-            if c not in hard and not self._is_closed(c) and (c.kind == "contraction" or not is_turn)
+            if c not in hard
+            and not self._is_closed(c)
+            and (c.kind == "contraction" or not is_transpose)
         ]
         soft.sort(key=lambda c: (c.kind != "contraction", -c.depth))
         merged: set[FusionGroup] = set()
@@ -138,33 +142,35 @@ class FusionPartitioner:
                         merged.add(other)
             if self._enter(home, s):
                 return home
-        for home in () if is_turn else self._siblings(s):
+        for home in () if is_transpose else self._siblings(s):
             if home not in hard and self._enter(home, s):
                 return home
         return None
 
     def _siblings(self, s: Statement) -> list[FusionGroup]:
-        """Kernels that read the largest tensors that ``s`` reads: sharing one saves a pass over
-        memory."""
+        """Return groups that read the largest tensors that ``s`` reads.
+
+        One kernel then reads such a tensor once.
+        """
         wide = [
             o.value
             for o in s.operands
             if 2 * size_hint(volume(o.value.shape)) >= size_hint(s.volume)
         ]
-        found = [self._cluster[self._reader[v]] for v in wide if v in self._reader]
+        found = [self._group[self._reader[v]] for v in wide if v in self._reader]
         return [c for c in dict.fromkeys(found) if c.kind == "nest" and not self._is_closed(c)]
 
-    def _is_closed(self, cluster: FusionGroup) -> bool:
-        """Whether no other statement may join a kernel."""
-        return cluster.is_turn or cluster.statements[0] in self._alone
+    def _is_closed(self, group: FusionGroup) -> bool:
+        """Return whether no statement may join a group."""
+        return group.is_transpose or group.statements[0] in self._alone
 
     def _enter(self, home: FusionGroup, s: Statement) -> bool:
-        """Adds ``s`` to a kernel if its loops fit and no circle arises."""
+        """Add ``s`` to a group if its loops fit and there is no cycle."""
         needs = self._soft[s] | self._hard[s]
         depth = max(
             [
                 home.depth,
-                *(1 + self._cluster[m].depth for m in needs if self._cluster[m] is not home),
+                *(1 + self._group[m].depth for m in needs if self._group[m] is not home),
             ]
         )
         if depth >= home.consumed or not self._takes(home, s):
@@ -182,18 +188,17 @@ class FusionPartitioner:
         return home.nest is not None and home.nest.take(s)
 
     def _common_nest(self, a: FusionGroup, b: FusionGroup) -> NestCandidate | None:
-        """That of two kernels of the same depth class that can be one without a circle, and fit
-        together."""
+        """Return the loop nest of two groups; None if it does not exist or makes a cycle."""
         depth = max(a.depth, b.depth)
         if depth >= min(a.consumed, b.consumed) or self._related(a, b):
             return None
         return self._joined(a, b)
 
     def _joined(self, a: FusionGroup, b: FusionGroup) -> NestCandidate | None:
-        return NestCandidate.of(self._in_order([*a.statements, *b.statements]), self._alike)
+        return NestCandidate.of(self._in_order([*a.statements, *b.statements]), self._cache)
 
     def _related(self, a: FusionGroup, b: FusionGroup) -> bool:
-        """Whether one must be complete in memory before the other."""
+        """Return whether one group must be complete in memory before the other."""
         inside = {*a.statements, *b.statements}
         return any(self._hard[s] & inside for s in inside)
 
@@ -204,46 +209,46 @@ class FusionPartitioner:
         home.consumed = min(home.consumed, other.consumed)
         home.needs |= other.needs
         for s in other.statements:
-            self._cluster[s] = home
+            self._group[s] = home
         self._note(home, home.needs)
 
     def _in_order(self, statements: list[Statement]) -> list[Statement]:
         return sorted(statements, key=self._position.__getitem__)
 
     # --- up
-    # --------------------------------------------------------------------------------------------
 
     def _up(self) -> None:
-        """Kernels that only one other kernel reads join it: nothing can come between the two."""
+        """Merge each group that only one other group reads into that one.
+
+        Nothing can come between the two, so there is no cycle.
+        """
         readers: dict[Statement, set[Statement]] = {}
         for s in self._statements:
             for m in self._soft[s] | self._hard[s]:
                 readers.setdefault(m, set()).add(s)
-        for cluster in reversed(list(dict.fromkeys(self._cluster.values()))):
-            if self._cluster[cluster.statements[0]] is not cluster:  # another has taken it in
+        for group in reversed(list(dict.fromkeys(self._group.values()))):
+            if self._group[group.statements[0]] is not group:  # it was merged
                 continue
-            users = {self._cluster[r] for s in cluster.statements for r in readers.get(s, ())} - {
-                cluster
-            }
-            if len(users) != 1 or cluster.kind not in ("nest", "contraction"):
+            users = {self._group[r] for s in group.statements for r in readers.get(s, ())} - {group}
+            if len(users) != 1 or group.kind not in ("nest", "contraction"):
                 continue
             user = users.pop()
-            if self._alone and any(c.statements[0] in self._alone for c in (cluster, user)):
+            if self._alone and any(c.statements[0] in self._alone for c in (group, user)):
                 continue
             if (
                 user.kind != "nest"
-                or self._related(cluster, user)
-                or any(s.volume == 0 for s in cluster.statements)
+                or self._related(group, user)
+                or any(s.volume == 0 for s in group.statements)
             ):
                 continue
-            if cluster.kind == "contraction":
-                self._append_epilogue(cluster, user)
+            if group.kind == "contraction":
+                self._append_epilogue(group, user)
                 continue
-            if cluster.is_turn or user.is_turn:
+            if group.is_transpose or user.is_transpose:
                 continue
-            nest = self._joined(cluster, user)
+            nest = self._joined(group, user)
             if nest is not None:
-                self._merge(user, cluster, nest)
+                self._merge(user, group, nest)
 
     def _append_epilogue(self, home: FusionGroup, user: FusionGroup) -> None:
         chain = home.chain
@@ -255,48 +260,45 @@ class FusionPartitioner:
         home.statements += user.statements
         home.needs |= user.needs
         for s in user.statements:
-            self._cluster[s] = home
+            self._group[s] = home
 
     # --- order
-    # -----------------------------------------------------------------------------------------
 
-    def _settle(self, cluster: FusionGroup) -> None:
-        """A nest that fits only as split by statements that were tried and are not in it falls
-        apart."""
-        if cluster.nest is None or not cluster.nest.tried or len(cluster.statements) == 1:
+    def _settle(self, group: FusionGroup) -> None:
+        """Split a group whose loops fit only because of a statement that was refused."""
+        if group.nest is None or not group.nest.tried or len(group.statements) == 1:
             return
-        if NestCandidate.of(cluster.statements, self._alike) is None:
-            for s in cluster.statements:
-                self._cluster[s] = single(s, self._machine, self._alike)
+        if NestCandidate.of(group.statements, self._cache) is None:
+            for s in group.statements:
+                self._group[s] = single(s, self._machine, self._cache)
 
     def _sorted(self) -> list[FusionGroup]:
-        """Clusters in an order that respects all reads, otherwise that of the program."""
-        clusters = list(dict.fromkeys(self._cluster[s] for s in self._statements))
+        """Return the groups in program order as far as dependences allow."""
+        groups = list(dict.fromkeys(self._group[s] for s in self._statements))
         return _topological(
-            clusters,
+            groups,
             {
-                c: {self._cluster[m] for s in c.statements for m in self._soft[s] | self._hard[s]}
+                c: {self._group[m] for s in c.statements for m in self._soft[s] | self._hard[s]}
                 - {c}
-                for c in clusters
+                for c in groups
             },
         )
 
 
 def _makers(value: Value) -> set[Statement]:
-    """The statements whose kernels complete a value."""
+    """Return the statements whose kernels complete a value."""
     maker = value.producer
     if maker is None or isinstance(maker, SequentialLoop):
         return set()
     if isinstance(maker, Statement):
         return {maker}
     made = {p.value.value.producer for p in maker.parts}
-    # A base is complete before its parts are written; without parts it would be complete by itself.
+    # the parts complete the value; without parts the base does
     return {m for m in made if isinstance(m, Statement)} or _makers(maker.base.value)
 
 
 def _note_store(update: Update, number: int) -> None:
-    """Tells the updating statement where it will store: loops must be able to follow that address
-    too."""
+    """Add the store of an update's part to its producer: loops must follow that address too."""
     part = update.parts[number]
     producer = part.value.value.producer
     assert isinstance(producer, Statement)
@@ -306,10 +308,10 @@ def _note_store(update: Update, number: int) -> None:
 
 
 def _topological(items: Sequence[_T], needs: Mapping[_T, set[_T]]) -> list[_T]:
-    """``items`` with each after all that it needs, otherwise in the given order.
+    """Return ``items`` with each after all that it needs, else in the given order.
 
     Raises:
-        AssertionError: they need each other in a circle.
+        AssertionError: There is a cycle.
     """
     number = {item: k for k, item in enumerate(items)}
     users: dict[_T, list[_T]] = {}
@@ -328,6 +330,6 @@ def _topological(items: Sequence[_T], needs: Mapping[_T, set[_T]]) -> list[_T]:
                 heappush(ready, number[user])
     if len(order) != len(items):
         raise AssertionError(
-            f"{len(items) - len(order)} of {len(items)} operations depend on each other in a circle"
+            f"{len(items) - len(order)} of {len(items)} operations depend on each other in a cycle"
         )
     return order

@@ -1,7 +1,8 @@
-"""Pass ``line-buffer-pooling``: kernels that reduce over windows, as poolings do, fetch strips of
-images once and take the windows from these.
+"""Pass ``line-buffer-pooling``: lower pooling with line buffers.
 
-See ``strips_plan`` for what that takes and when it pays.
+Windows of a pooling overlap. A kernel with line buffers loads each row of the feature map once and
+reads all windows from the scratchpad. `plan_line_buffer` decides which kernels can and for which it
+pays. Marks kernels with kind ``strips``.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["line_buffer_pooling"]
 
 
-def line_buffer_pooling(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
-    """``grouped`` with these kernels marked, where DMA works beside the core."""
-    for kernel in grouped.kernels:
+def line_buffer_pooling(module: KernelModule, machine: MachineParameters) -> KernelModule:
+    """Mark the kernels of ``module`` that are cheaper with line buffers."""
+    for kernel in module.kernels:
         if kernel.kind == "nest" and plan_line_buffer(kernel) is not None:
             kernel.kind = "strips"
-    return grouped
+    return module

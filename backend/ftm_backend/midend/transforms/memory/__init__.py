@@ -1,2 +1,1 @@
-"""Passes that order kernels, give tensors their device buffers, and outline kernels into
-functions."""
+"""Passes that order kernels, assign DDR buffers, and outline kernels as functions."""

@@ -1,8 +1,12 @@
-"""Pass ``assign-buffers``: the DDR buffer of every value between kernels, and the barriers.
+"""Pass ``assign-buffers``: assign a DDR buffer to each value between kernels, and place barriers.
 
-Inputs, constants, outputs and the arena's regions get names. A value lives in the arena from the
-kernel that computes it to the last one that reads it. An output takes over an input only after the
-last kernel that can fault.
+Input: kernels on tensors. Output: a `KernelProgram`, in which each value in memory has the symbol
+of its buffer: ``b0`` for inputs, ``k0`` for constants, ``o0`` for outputs, ``t0`` for regions of
+the arena.
+
+A value is in the arena from the kernel that computes it to the last one that reads it. An output
+may reuse the buffer of an input (donation) only after the last kernel that can fault, so a program
+that faults has not changed its inputs.
 """
 
 from __future__ import annotations
@@ -28,15 +32,23 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["assign_buffers"]
 
 _MOST_KERNELS = 4
-"""Kernels that are looked through for the input that an output updates."""
+"""Largest number of kernels between an input and the output that may reuse its buffer."""
 
 
 @dataclass(eq=False)
 class DeviceBuffer(StorageRange):
-    """One piece of DDR memory: an input, constant, output or arena region.
+    """A piece of DDR memory: an input, constant, output or region of the arena.
 
-    first, last: numbers of the kernels that use it first and last, or of the whole repeat if more
-    than one iteration does (repeated). offset: bytes, in the arena.
+    Attributes:
+        dtype: Type of the elements.
+        shape: Extent of each dimension.
+        symbol: Name in assembly; empty if not named yet.
+        first: Number of the first kernel that uses it; of the first kernel of the loop if
+            ``repeated``.
+        last: Number of the last kernel that uses it; of the last kernel of the loop if
+            ``repeated``.
+        repeated: More than one iteration of a loop uses it.
+        offset: Bytes from the start of the arena, for regions of the arena.
     """
 
     dtype: str = ""
@@ -49,13 +61,13 @@ class DeviceBuffer(StorageRange):
 
     @property
     def count(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return volume(self.shape) * ELEMENT_BYTES[self.dtype]
 
 
 @dataclass(eq=False)
 class _ScheduledKernel:
-    """One kernel and the buffers that it reads and writes."""
+    """A kernel, and the buffers that it reads, writes and works in."""
 
     kernel: Kernel
     inputs: list[DeviceBuffer]
@@ -63,15 +75,14 @@ class _ScheduledKernel:
     workspaces: list[DeviceBuffer] = field(default_factory=list)
 
 
-def assign_buffers(grouped: KernelModule, machine: MachineParameters) -> KernelProgram:
-    """Plans the memory of a function's kernels; every value that they touch in memory gets its
-    symbol."""
+def assign_buffers(module: KernelModule, machine: MachineParameters) -> KernelProgram:
+    """Plan the memory of kernels; each value in memory gets a symbol, in place."""
     del machine
-    return _Planner(grouped).run()
+    return _Planner(module).run()
 
 
 class _PlanCache:
-    """What kernels that are alike have in common, worked out for the first of them."""
+    """Results for kernels, shared by kernels of equal structure."""
 
     def __init__(self) -> None:
         self._keys: dict[Kernel, Hashable] = {}
@@ -79,14 +90,14 @@ class _PlanCache:
         self._overwriting: dict[Hashable, bool] = {}
 
     def workspace(self, kernel: Kernel) -> list[tuple[str, int]]:
-        """The buffers that it needs beside its operands."""
+        """Return dtype and size in elements of each workspace of a kernel."""
         key = self._key(kernel)
         if key not in self._workspaces:
             self._workspaces[key] = LOWERINGS[kernel.kind].workspace(kernel)
         return self._workspaces[key]
 
     def may_overwrite(self, kernel: Kernel, output: int, inputs: Sequence[int]) -> bool:
-        """Whether an output may lie where these inputs lie."""
+        """Return whether an output may share the memory of the given inputs."""
         key = self._key(kernel), output, tuple(inputs)
         if key not in self._overwriting:
             self._overwriting[key] = may_overwrite(kernel, output, inputs)
@@ -101,15 +112,15 @@ class _PlanCache:
 
 
 class _Planner:
-    def __init__(self, grouped: KernelModule) -> None:
-        self._function = grouped.function
+    def __init__(self, module: KernelModule) -> None:
+        self._function = module.function
         self._buffers: dict[Value, DeviceBuffer] = {}
-        self._program = KernelProgram(grouped.function, grouped.kernels)
+        self._program = KernelProgram(module.function, module.kernels)
         self._steps: list[_ScheduledKernel] = []
-        self._alike = _PlanCache()
+        self._cache = _PlanCache()
 
     def run(self) -> KernelProgram:
-        """All of it, in order."""
+        """Run all steps in order."""
         self._declare_inputs()
         for number, kernel in enumerate(self._program.kernels):
             self._declare(number, kernel)
@@ -124,7 +135,6 @@ class _Planner:
         return self._program
 
     # --- buffers
-    # ---------------------------------------------------------------------------------------
 
     def _declare_inputs(self) -> None:
         function = self._function
@@ -144,7 +154,7 @@ class _Planner:
             [self._buffer(v) for v in kernel.inputs],
             [self._buffer(v) for v in kernel.outputs],
         )
-        for dtype, elements in self._alike.workspace(kernel):
+        for dtype, elements in self._cache.workspace(kernel):
             kernel.workspaces.append(Value(dtype, (elements,)))
             step.workspaces.append(self._buffer(kernel.workspaces[-1]))
         for buffer in (*step.inputs, *step.outputs, *step.workspaces):
@@ -153,8 +163,10 @@ class _Planner:
         self._steps.append(step)
 
     def _keep(self, first: int, end: int) -> None:
-        """Keeps what more than one iteration of a repeat uses for as long as it runs; the rest
-        lives in each iteration."""
+        """Keep what more than one iteration uses alive for the whole loop.
+
+        Other buffers live within one iteration.
+        """
         steps = self._steps[first:end]
         moving = {
             self._buffer(v)
@@ -191,15 +203,15 @@ class _Planner:
             self._program.outputs.append([f"o{number}", dtype, list(tensor.view.sizes), ""])
 
     # --- sharing
-    # ---------------------------------------------------------------------------------------
 
     def _donate(self) -> None:
-        """Pairs outputs with inputs whose storage they may share: a program that faults has written
-        none."""
+        """Let outputs reuse the buffers of inputs, after the last kernel that can fault."""
         last_fault = max(
             (number for number, step in enumerate(self._steps) if step.kernel.faults), default=-1
         )
-        inputs = {i[0]: i[1] for i in self._program.inputs}  # dtype tokens tell u8 from i8
+        inputs = {
+            i[0]: i[1] for i in self._program.inputs
+        }  # dtype tokens, because buffers do not distinguish u8 from i8
         outputs = {o[0]: o for o in self._program.outputs}
         made = {
             buffer: ProducedValue(step.kernel, position, step.inputs)
@@ -219,7 +231,7 @@ class _Planner:
                 and inputs[given.symbol] == outputs[out.symbol][1]
             )
 
-        # what one kernel updates goes first: it is sure to be replaced
+        # updates by a single kernel first: these can reuse the buffer in any case
         for kernels in (1, _MOST_KERNELS):
             for buffer in late:
                 if outputs[buffer.symbol][3]:
@@ -228,7 +240,7 @@ class _Planner:
                     made[buffer],
                     made.get,
                     partial(fits, buffer),
-                    self._alike.may_overwrite,
+                    self._cache.may_overwrite,
                     kernels,
                 )
                 if found is not None:
@@ -237,7 +249,7 @@ class _Planner:
                     buffer.before.append(found)
 
     def _place(self) -> None:
-        """Gives each arena buffer its offset, best fit in order of time."""
+        """Place the regions of the arena: best fit, in order of time."""
         arena = Arena()
         owners: ArenaReuse[DeviceBuffer] = ArenaReuse()
         placed = [
@@ -261,7 +273,7 @@ class _Planner:
                             b
                             for b in dying
                             if statically_known_equal(b.count, buffer.count)
-                            and self._alike.may_overwrite(
+                            and self._cache.may_overwrite(
                                 step.kernel,
                                 step.outputs.index(buffer),
                                 [k for k, i in enumerate(step.inputs) if i is b],
@@ -274,17 +286,16 @@ class _Planner:
                     gone.remove(heir)
                     offset = heir.offset
                 else:
-                    offset = arena.take(buffer.count)
+                    offset = arena.allocate(buffer.count)
                 assert offset is not None
                 buffer.offset = offset
                 buffer.before += owners.take(offset, offset + region(buffer.count), buffer)
             for buffer in gone:
                 assert buffer.offset is not None
-                arena.give(buffer.offset, buffer.count)
+                arena.free(buffer.offset, buffer.count)
         self._program.arena_bytes = arena.size
 
     # --- names and barriers
-    # ----------------------------------------------------------------------------
 
     def _name(self) -> None:
         for step in self._steps:
@@ -299,12 +310,12 @@ class _Planner:
                 value.symbol = self._symbol(value)
 
     def _meet(self) -> None:
-        """Places the barriers."""
+        """Place the barriers."""
         barriers, checks = Barriers(), StorageRange()
         donated = {symbol for symbol, *_, alias in self._program.outputs if alias}
 
         def reads(step: _ScheduledKernel) -> list[StorageRange]:
-            # Cores write over inputs when all of them are past the kernels that can fault.
+            # cores overwrite inputs only when all of them have passed the kernels that can fault
             return [
                 *step.inputs,
                 *([checks] if any(b.symbol in donated for b in step.outputs) else ()),
@@ -316,7 +327,7 @@ class _Planner:
         for first, end in runs(self._program.kernels):
             steps = self._steps[first:end]
             repeated = steps[0].kernel.repeat is not None
-            # before the loop, not in it
+            # one barrier before the loop is enough
             if repeated and all(step.kernel.one_core for step in steps):
                 together = (
                     [s for step in steps for s in reads(step)],
@@ -325,7 +336,7 @@ class _Planner:
                 steps[0].kernel.barrier = barriers.visit(*together, one_core=True)
                 continue
             for number, step in enumerate(steps):
-                again = repeated and number == 0  # behind the iteration before
+                again = repeated and number == 0  # wait for the iteration before
                 if again:
                     barriers.meet()
                 step.kernel.barrier = (
@@ -333,7 +344,7 @@ class _Planner:
                 )
 
     def _symbol(self, value: Value) -> str:
-        """The symbol of a value's buffer, or of its window into one."""
+        """Return the symbol of a value's buffer, or of its window into one."""
         window = home_of(value).window
         if window is None:
             return self._buffer(value).symbol

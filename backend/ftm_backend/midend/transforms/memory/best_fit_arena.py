@@ -1,4 +1,4 @@
-"""Best-fit placement of regions that are taken and given back in the order of the kernels."""
+"""Best-fit allocation of regions in one block of memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ftm_backend.target.element_types import MEMORY_ALIGNMENT
 
 
 def region(count: int) -> int:
-    """Bytes of the region of a buffer of ``count`` bytes."""
+    """Return the bytes of the region for a buffer of ``count`` bytes, with alignment."""
     rounded = ceildiv(count, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT
     return (
         rounded
@@ -26,30 +26,38 @@ def region(count: int) -> int:
 
 
 class Arena:
-    """Offsets of regions in one block of memory; ``size`` is what they need together, in bytes.
+    """Offsets of regions in one block of memory.
 
-    Where counts are sizes a hole is taken only if it is large enough for all their values.
+    If byte counts are symbolic, a region goes into a hole only if the hole is large enough for all
+    values of the symbols.
+
+    Attributes:
+        size: Bytes that all regions need together.
     """
 
     def __init__(self) -> None:
+        """Create an empty arena."""
         self.size = 0
         self._by_size: list[tuple[int, int]] = []  # free (bytes, offset), sorted
         self._starts: dict[int, int] = {}  # free offset -> bytes
         self._ends: dict[int, int] = {}  # end of a free hole -> its offset
-        # free (bytes, offset) of which the bytes are a size
+        # free (bytes, offset) with symbolic bytes
         self._general: list[tuple[int, int]] = []
         self._order = PartialOrder()  # of bytes of holes and of regions
 
-    def take(self, count: int) -> int:
-        """The offset of a new region of ``count`` bytes: the smallest hole that fits, else the
-        end."""
+    def allocate(self, count: int) -> int:
+        """Return the offset of a new region: in the smallest hole that fits, else at the end.
+
+        Args:
+            count: Bytes of the buffer.
+        """
         need = region(count)
         found = self._hole(need)
         if found is not None:
             size, offset = found
             self._remove(offset, size)
         else:
-            # A hole that reaches the end grows instead of being left behind.
+            # a hole at the end grows
             offset = self._ends.get(self.size, self.size)
             size = need
             if not statically_known_nonnegative(need - self.size + offset):
@@ -62,7 +70,7 @@ class Arena:
         return offset
 
     def _hole(self, need: int) -> tuple[int, int] | None:
-        """Bytes and offset of the smallest hole that is surely large enough."""
+        """Return bytes and offset of the smallest hole that is large enough; None without one."""
         if not isinstance(need, SymInt):
             place = bisect_left(self._by_size, need, key=lambda hole: hole[0])
             if place < len(self._by_size):
@@ -73,8 +81,8 @@ class Arena:
         ]
         return min(large, key=lambda hole: size_hint(hole[0]), default=None)
 
-    def give(self, offset: int, count: int) -> None:
-        """Returns a region."""
+    def free(self, offset: int, count: int) -> None:
+        """Free the region at ``offset`` of a buffer of ``count`` bytes."""
         size = region(count)
         after = self._starts.get(offset + size)
         if after is not None:

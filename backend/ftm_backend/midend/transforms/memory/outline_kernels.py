@@ -1,8 +1,9 @@
-"""Pass ``outline-kernels``: kernels become functions of their buffers and scalars, and equal ones
-the same function.
+"""Pass ``outline-kernels``: outline kernels as functions of buffers and scalars.
 
-Twelve equal layers, a thousand equal cells and the slices that a loop takes are then one function,
-called with other arguments; what a kernel addresses is relative to what the call binds.
+Kernels of equal structure share one function: twelve equal layers are one function that is called
+with other buffers. Addresses in a function are relative to its parameters.
+
+Input: a `KernelProgram` with buffers. Sets its ``functions`` and ``calls`` in place.
 """
 
 from __future__ import annotations
@@ -21,10 +22,15 @@ __all__ = ["KernelCall", "OutlinedFunction", "outline_kernels"]
 
 @dataclass(eq=False, slots=True)
 class OutlinedFunction:
-    """One function: lowered from ``kernel``, the first that it is made for.
+    """A function that one or more kernels call.
 
-    key: what it is, without names. parameters: its buffers; scalars: its scalars, by the kernel's
-        own symbols' types.
+    Attributes:
+        name: Name in assembly.
+        key: Its structure, without names.
+        kernel: The first kernel that calls it; it is lowered from that one.
+        arguments: The buffers and scalars of that kernel, with their numbers.
+        parameters: Its buffers.
+        scalars: Name and type of each scalar.
     """
 
     name: str
@@ -37,8 +43,14 @@ class OutlinedFunction:
 
 @dataclass(eq=False, slots=True)
 class KernelCall:
-    """A kernel as a call: buffers with the element that each parameter starts at, and by how many
-    elements it moves on from one iteration of the kernel's repeat to the next, then scalars."""
+    """The call that a kernel has become.
+
+    Attributes:
+        function: The function.
+        buffers: For each parameter the symbol of the buffer, the element that it starts at, and by
+            how many elements it moves from one iteration of the loop to the next.
+        scalars: Symbols of the scalars.
+    """
 
     function: OutlinedFunction
     buffers: list[tuple[str, int, int]]
@@ -46,7 +58,7 @@ class KernelCall:
 
     @property
     def text(self) -> str:
-        """As in assembly, but for the number ``k`` of an iteration."""
+        """The call as in assembly, but with ``k`` for the number of the iteration."""
         places = (
             f"{symbol}[{at}+{step}*k]" if step else f"{symbol}[{at}]"
             for symbol, at, step in self.buffers
@@ -55,7 +67,7 @@ class KernelCall:
 
 
 def outline_kernels(program: KernelProgram, machine: MachineParameters) -> KernelProgram:
-    """Gives each kernel of a planned program its function and the arguments of its call."""
+    """Set the functions of a program, and the call of each kernel."""
     del machine
     functions: dict[tuple[Any, ...], OutlinedFunction] = {}
     memory = _Memory(program)
@@ -102,8 +114,7 @@ def _parameters(
 
 
 class _Memory:
-    """Which symbols are, or may be, one memory: outputs with the inputs that they replace, equal
-    regions of the arena."""
+    """Which symbols share memory: outputs with donated inputs, equal regions of the arena."""
 
     def __init__(self, program: KernelProgram) -> None:
         self._place: dict[str, Any] = {
@@ -119,14 +130,15 @@ class _Memory:
         }
 
     def place(self, symbol: str, at: int) -> tuple[str, int, int]:
-        """The buffer in which element ``at`` of a symbol lies, where it lies there, and how it
-        moves."""
+        """Return the buffer of element ``at`` of a symbol, its element there, and its step."""
         outer, start, step = self._windows.get(symbol, (symbol, 0, 0))
         return outer, start + at, step
 
     def join(self, arguments: KernelArguments) -> list[tuple[int, int]]:
-        """Pairs of parameters that are one memory, the earlier first; they are made to start at one
-        element."""
+        """Return pairs of parameters that share memory, the earlier one first.
+
+        Both get the same first element.
+        """
         groups: dict[Any, list[str]] = {}
         for symbol in arguments.buffers:
             groups.setdefault(self._place.get(symbol, symbol), []).append(symbol)

@@ -1,12 +1,14 @@
-"""Pass ``resolve-in-place``: what is written in place is written over memory that nobody else
-needs; the rest goes.
+"""Pass ``resolve-in-place``: make in-place writes safe, and remove dead operations.
 
-Afterwards
- - the value of each part of an update comes from a loop nest and is stored by it, in its own shape;
- - what an update or a scatter writes over belongs to it alone;
- - what reads a tensor as a whole, or a window of it, finds it in memory;
- - each returned tensor is computed by an operation of its own, in order;
- - everything that is computed is needed.
+Example: ``y = x.clone(); y[0] = 1`` while ``x`` is still read. The update gets a copy as its base,
+and nothing else uses the copy.
+
+Afterwards: - each part of an update is computed by a loop nest, which stores it in its own shape; -
+nothing else uses the base of an update or a scatter; - a tensor that is read as a whole, or through
+a window, is in memory; - each result is computed by an operation of its own, in order; - each
+operation is needed for a result.
+
+Changes the function in place.
 """
 
 from __future__ import annotations
@@ -31,20 +33,20 @@ from ftm_backend.ir.linalg.function import (
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.target.presets import MachineParameters
 
-_MOST_LOOKS = 256
-"""Operations that are looked at for a dependence; beyond, a copy is made, which is always right."""
+_MAX_VISITED = 256
+"""Operations that the search for a dependence visits; beyond, a copy is made, which is safe."""
 
 
 def resolve_in_place(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
-    """``function``, rewritten in place."""
+    """Return ``function`` with copies where an in-place write needs them."""
     del machine
-    _Owner(function).run()
+    _InPlaceResolver(function).run()
     drop_unused(function)
     return function
 
 
 def drop_unused(function: LinalgFunction) -> None:
-    """Erases what no result needs."""
+    """Remove the operations that no result depends on."""
     needed = {t.value for t in function.results}
     kept = []
     for item in reversed(function.body):
@@ -57,8 +59,10 @@ def drop_unused(function: LinalgFunction) -> None:
 
 
 def _trim(repeat: SequentialLoop, needed: set[Value]) -> None:
-    """Leaves out results that neither ``needed`` has nor an iteration reads, and what they alone
-    need."""
+    """Remove results of a loop that are neither in ``needed`` nor read by its iterations.
+
+    Also removes what only these depend on.
+    """
     body = repeat.body
     while True:
         read = {v.window.value for v in body.inputs if v.window is not None}
@@ -77,7 +81,9 @@ def _trim(repeat: SequentialLoop, needed: set[Value]) -> None:
     repeat.results, repeat.bases = [v for v, _ in pairs], [base for _, base in pairs]
 
 
-class _Owner:
+class _InPlaceResolver:
+    """Rewrites one function, or the body of a loop."""
+
     def __init__(self, function: LinalgFunction, outside: frozenset[Value] = frozenset()) -> None:
         self._function = function
         self._body: list[Statement | Update | SequentialLoop] = []
@@ -85,7 +91,7 @@ class _Owner:
         self._uses.update(t.value for t in function.results)
         self._inputs = outside.union(function.inputs)
         self._position = {item: k for k, item in enumerate(function.body)}
-        self._repeated = -1  # the last repeat so far: what comes before it is stored before it
+        self._repeated = -1  # position of the last loop: operations before it run before it
         # bases over which results of a statement are stored
         self._stored: dict[Statement | Update | SequentialLoop, list[Value]] = {}
 
@@ -104,7 +110,6 @@ class _Owner:
         self._function.body = self._body
 
     # --- updates
-    # ---------------------------------------------------------------------------------------
 
     def _update(self, update: Update) -> None:
         self._own_base(update)
@@ -129,11 +134,10 @@ class _Owner:
         return WindowPart(Tensor.whole(copied), part.place)
 
     def _depends(self, value: Value, on: Statement) -> bool:
-        """Whether computing ``value`` needs the result of ``on``, which will be stored over
-        ``value``.
+        """Return whether ``value`` depends on ``on``, which will store over ``value``.
 
-        The kernel that computes a part of an update also writes it, so it comes after the update's
-        base.
+        The kernel that computes a part of an update also stores it, so it runs after the update's
+        base is computed.
         """
         limit = self._position[on]
         seen: set[Statement | Update | SequentialLoop] = set()
@@ -142,7 +146,7 @@ class _Owner:
             maker = stack.pop().producer
             if maker is None or maker in seen:
                 continue
-            if maker is on or len(seen) == _MOST_LOOKS:
+            if maker is on or len(seen) == _MAX_VISITED:
                 return True
             seen.add(maker)
             bases = self._stored.get(maker, ())
@@ -159,15 +163,14 @@ class _Owner:
             update.base = Tensor.whole(self._copy(base))
 
     def _alone(self, value: Value) -> bool:
-        """Whether a value is computed, in this function, for one user."""
+        """Return whether this function computes ``value``, and one operation uses it."""
         return value.producer in self._position and self._uses[value] == 1
 
     def _exists(self, value: Value) -> bool:
-        """Whether it has elements at all."""
+        """Return whether ``value`` has elements, and is not only a shape."""
         return value.producer is not None or value.data is not None or value in self._inputs
 
     # --- repeats
-    # ---------------------------------------------------------------------------------------
 
     def _repeat(self, repeat: SequentialLoop) -> None:
         for number, base in enumerate(repeat.bases):
@@ -177,19 +180,18 @@ class _Owner:
                 repeat.bases[number] = self._copy(Tensor.whole(base))
         for value in repeat.body.inputs:
             window = value.window
-            assert window is not None, "what a repeat reads at each iteration is a window"
+            assert window is not None, "an input of a loop's body is a window"
             if window.value.splat is not None:
                 value.window = replace(window, value=self._copy(Tensor.whole(window.value)))
         outside = self._inputs.union(self._position_values(), repeat.results)
-        _Owner(repeat.body, outside).run()
+        _InPlaceResolver(repeat.body, outside).run()
         self._repeated = self._position[repeat]
 
     def _position_values(self) -> set[Value]:
-        """What this function has computed so far."""
+        """Return the values that this function has computed so far."""
         return {value for item in self._body for value in item.writes()}
 
     # --- whole tensors
-    # ---------------------------------------------------------------------------------
 
     def _scatter(self, scatter: Statement) -> None:
         dest = scatter.tensors[0]
@@ -215,7 +217,6 @@ class _Owner:
         statement.operands[number] = Operand(value, Affine(view.offset, view.strides))
 
     # --- results
-    # ---------------------------------------------------------------------------------------
 
     def _return(self) -> None:
         returned: set[Value] = set()
@@ -227,10 +228,9 @@ class _Owner:
             returned.add(tensor.value)
 
     # --- copies
-    # ----------------------------------------------------------------------------------------
 
     def _copy(self, tensor: Tensor) -> Value:
-        """A dense copy, of the view's shape."""
+        """Insert a copy; return its dense value, which has the view's shape."""
         made = copy_statement(tensor)
         self._position[made] = len(self._position)
         self._body.append(made)

@@ -1,9 +1,10 @@
-"""Pass ``schedule-kernels``: which kernels can fault, and an order that lets results take over
-inputs all the same.
+"""Pass ``schedule-kernels``: find the kernels that can fault, and order kernels around them.
 
-A program that faults must leave its inputs as they were: a result may be written over an input only
-after the last kernel that can fault. Kernels with such results wait for that, where waiting costs
-no memory.
+A program that faults must not have changed its inputs. So a result may be written over an input
+only after the last kernel that can fault. Kernels with such results move behind it, if that needs
+no additional memory.
+
+Changes kernels and their order in place.
 """
 
 from __future__ import annotations
@@ -21,21 +22,27 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["schedule_kernels"]
 
 
-def schedule_kernels(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Marks the kernels that can fault, and puts them in the order in which they run."""
+def schedule_kernels(module: KernelModule, machine: MachineParameters) -> KernelModule:
+    """Mark the kernels that can fault, and sort the kernels."""
     del machine
     faults = FaultAnalysis()
-    for kernel in grouped.kernels:
+    for kernel in module.kernels:
         kernel.faults = faults.visit(kernel)
-    if any(kernel.repeat for kernel in grouped.kernels):
-        return grouped  # iterations keep their place
-    grouped.kernels = _Order(grouped).arrange()
-    return grouped
+    if any(kernel.repeat for kernel in module.kernels):
+        return module  # iterations keep their place
+    module.kernels = _Order(module).arrange()
+    return module
 
 
 @dataclass(eq=False)
 class _Item:
-    """A kernel, those that it needs, and the values that no later one reads."""
+    """A kernel in the schedule.
+
+    Attributes:
+        kernel: The kernel.
+        needs: The kernels that it reads from.
+        last_read: Values that no later kernel reads.
+    """
 
     kernel: Kernel
     needs: set[_Item] = field(default_factory=set)
@@ -43,12 +50,12 @@ class _Item:
 
 
 class _Order:
-    def __init__(self, grouped: KernelModule) -> None:
-        self._inputs = set(grouped.function.inputs)
-        self._returned = {home_of(t.value) for t in grouped.function.results}
+    def __init__(self, module: KernelModule) -> None:
+        self._inputs = set(module.function.inputs)
+        self._returned = {home_of(t.value) for t in module.function.results}
         self._items: list[_Item] = []
         self._makers: dict[Value, list[_Item]] = {}
-        for kernel in grouped.kernels:
+        for kernel in module.kernels:
             item = _Item(kernel)
             item.needs = {m for v in kernel.inputs for m in self._makers.get(home_of(v), ())}
             for value in kernel.outputs:
@@ -56,7 +63,7 @@ class _Order:
             self._items.append(item)
 
     def arrange(self) -> list[Kernel]:
-        """The kernels in their new order."""
+        """Return the kernels in their new order."""
         last = max((k for k, item in enumerate(self._items) if item.kernel.faults), default=-1)
         waiting = self._waiting(last) if last > 0 else set()
         early = [item for item in self._items[: last + 1] if item not in waiting]
@@ -64,7 +71,7 @@ class _Order:
         return [item.kernel for item in (*early, *late, *self._items[last + 1 :])]
 
     def _waiting(self, last: int) -> set[_Item]:
-        """Kernels before the last fault that can wait for it: it does not need them."""
+        """Return the kernels before the last fault that can run after it."""
         needed: set[_Item] = set()
         for item in reversed(self._items[: last + 1]):
             if item.kernel.faults or item in needed:
@@ -88,8 +95,7 @@ class _Order:
         return waiting
 
     def _replacing(self, kernel: Kernel) -> list[Value]:
-        """Results that the program returns and that may replace an input of the kernel, by their
-        types."""
+        """Return the results of a kernel that may overwrite one of its inputs, by type."""
         inputs = {(v.dtype, v.shape) for v in kernel.inputs if v in self._inputs}
         return [v for v in kernel.outputs if v in self._returned and (v.dtype, v.shape) in inputs]
 

@@ -1,1 +1,1 @@
-"""Passes on linalg: rewrite tensor operations before they are grouped into kernels."""
+"""Passes on linalg: rewrite tensor operations before fusion."""

@@ -1,8 +1,8 @@
-"""Rewrites a statement over other loops: some split, some joined.
+"""Rewrite statements over other loops, some split and some merged.
 
-A reshape between a matrix product and what follows it (``[1024, 512]`` read as ``[16, 64, 512]``,
-or split into heads) is no obstacle to computing both in one kernel: their loops only have to be cut
-alike.
+Example: ``(x @ w).view(16, 64, 512).relu()`` with a product of shape ``[1024, 512]``. The loop over
+1024 rows of the product is split into 16 and 64, or those of ReLU are merged, so that both can be
+one kernel.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statem
 from ftm_backend.symbolic import guarded_equal, may_exceed_one
 
 Piece = tuple[int, int]
-"""Loop number, and which of its pieces (outer first)."""
+"""Number of a loop, and of a piece that it is split into (outer first)."""
 
 
 class _Mismatch(Exception):
-    """Loops cannot be joined: some access does not walk straight through them."""
+    """Loops cannot be merged: an access does not step evenly through them."""
 
 
 def aligned(chain: Sequence[Statement], statement: Statement) -> list[Statement] | None:
-    """``chain`` (a contraction and its epilogue) and ``statement`` over loops that are cut alike.
+    """Return a chain and the statement after it over the same loops.
 
     Args:
-        chain: statements that are aligned already.
-        statement: reads a value of the chain, whole.
+        chain: A contraction and its epilogue, aligned already.
+        statement: Reads the result of a statement of the chain, whole.
 
     Returns:
-        The new chain, ``statement`` last; None when their loops cannot be cut alike.
+        The new chain, ``statement`` last; None if their loops cannot be aligned.
     """
     for operand in statement.operands:
         for producer in chain:
@@ -41,15 +41,14 @@ def aligned(chain: Sequence[Statement], statement: Statement) -> list[Statement]
 
 
 def align_all(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements of a contraction kernel over loops that are cut alike, as when they were
-    grouped.
+    """Return the statements of a contraction kernel over the same loops, as fusion aligned them.
 
-    Grouping does not know where results will be stored. A store may hold apart what the other
-    accesses would join (an update into a padded tensor); then the contraction is cut first as the
-    statement that needs it is.
+    Fusion does not know the stores. A store may separate loops that all other accesses merge, such
+    as an update into a padded tensor. Then the contraction is split first, as that statement needs
+    it.
 
     Raises:
-        ValueError: no cut serves all statements.
+        ValueError: No split serves all statements.
     """
     product, *others = statements
     for chain in itertools.chain(
@@ -60,13 +59,11 @@ def align_all(statements: Sequence[Statement]) -> list[Statement]:
         if chain:
             return chain
     loops = ", ".join(str(statement.loops) for statement in others)
-    raise ValueError(
-        f"statements over {loops} do not follow their contraction over {product.loops}"
-    )
+    raise ValueError(f"statements over {loops} do not fit their contraction over {product.loops}")
 
 
 def _cut_like(product: Statement, statement: Statement) -> list[Statement] | None:
-    """The contraction alone, its loops cut at least as finely as those of ``statement``."""
+    """Return the contraction alone, with loops split at least as finely as the statement's."""
     target = digits(product.loops, product.results[0].index)
     for operand in statement.operands:
         source = digits(statement.loops, operand.index)
@@ -121,8 +118,7 @@ def _over_extents(
     pieces: Sequence[Sequence[int]],
     extents: Sequence[int],
 ) -> list[Statement] | None:
-    """The chain and ``statement`` over loops of ``extents``; None when its pieces cannot be joined
-    to these."""
+    """Return the chain and ``statement`` over loops of ``extents``; None if they do not fit."""
     splits: list[list[int]] = [[n] for n in statement.loops]
     for k, cut in zip(source, pieces, strict=True):
         splits[k] = list(cut)
@@ -146,7 +142,7 @@ def _over_extents(
 def _common(
     first: Sequence[int], second: Sequence[int]
 ) -> tuple[list[list[int]], list[list[int]]] | None:
-    """Cuts two factorisations of one number into the same sequence of factors."""
+    """Split two factorizations of one number into the same sequence of factors."""
     left, right = [list(first), list(second)]
     ours: list[list[int]] = [[] for _ in left]
     theirs: list[list[int]] = [[] for _ in right]
@@ -172,8 +168,16 @@ def _common(
 def _rewritten(
     statement: Statement, splits: Sequence[Sequence[int]], groups: Sequence[Sequence[Piece]]
 ) -> Statement:
-    """``statement`` with loop ``k`` cut into ``splits[k]`` (outer first), then pieces joined to
-    ``groups``."""
+    """Return ``statement`` over other loops.
+
+    Args:
+        statement: The statement.
+        splits: For each loop the extents that it is split into, outer first.
+        groups: The pieces that form each new loop.
+
+    Raises:
+        _Mismatch: An access does not step evenly through a group.
+    """
     if [list(g) for g in groups] == [[(k, 0)] for k in range(len(splits))]:
         return statement
     inner = [[1] * len(s) for s in splits]

@@ -1,9 +1,11 @@
-"""Pass ``conv-transpose-to-col2im``: a transposed convolution becomes one product, of which the
-windows are summed on chip, where that pays.
+"""Pass ``conv-transpose-to-col2im``: compute a transposed convolution as one matmul and col2im.
 
-As convolutions of phases it takes a kernel for each of them, or zeros to multiply, and weights that
-are copied tap by tap. As one product (``contractions.folds``) it reads weights and windows once, as
-they lie, and its sums are added up where they are computed.
+The frontend writes a transposed convolution with stride ``s`` as ``s * s`` convolutions, one for
+each sub-pixel phase of the result. These need a kernel each, and a copy of the weights. As one
+matmul it reads weights and input once, and col2im adds up the overlapping windows on chip
+(``lowering/gemm/col2im.py``).
+
+Changes the function in place.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ from ftm_backend.midend.transforms.tensor.match_conv_transpose import (
     ConvTransposeMatch,
     transposed,
 )
-from ftm_backend.midend.transforms.tensor.pack_operands import least_turned_cycles, turned_cycles
+from ftm_backend.midend.transforms.tensor.pack_operands import (
+    packed_cycles,
+    packed_cycles_lower_bound,
+)
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -36,7 +41,7 @@ __all__ = ["conv_transpose_to_col2im"]
 def conv_transpose_to_col2im(
     function: LinalgFunction, machine: MachineParameters
 ) -> LinalgFunction:
-    """``function``, rewritten in place; what is in a repeat stays as it is."""
+    """Rewrite transposed convolutions, except inside of sequential loops."""
     replaced: set[Statement] = set()
     for number in range(len(function.body) - 1, -1, -1):
         item = function.body[number]
@@ -63,6 +68,7 @@ def conv_transpose_to_col2im(
 
 
 def _folded(found: ConvTransposeMatch, value: Value) -> Statement:
+    """Return the statement that computes the transposed convolution as one operation."""
     words = {"stride": found.stride, "dilation": found.dilation, "padding": found.padding}
     return whole_statement(
         "ftm.conv_transpose",
@@ -79,14 +85,15 @@ def _phases_cycles(
     machine: MachineParameters,
     enough: float,
 ) -> float:
-    """The time of the phases: each of their products, a copy of the weights tap by tap, and what
-    interleaves them.
+    """Return the cycles of the convolutions of all phases.
 
-    Where it is above ``enough``, anything between: most products need not be planned for that.
+    They are the products, a copy of the weights tap by tap, and the copy that interleaves the
+    results. If the cost exceeds ``enough``, the result is any number above it, so that not every
+    product must be planned.
     """
     if isinstance(item, Statement):
-        least = least_turned_cycles(item, machine)
-        return least if least > enough else turned_cycles(item, machine)
+        least = packed_cycles_lower_bound(item, machine)
+        return least if least > enough else packed_cycles(item, machine)
     bandwidth = cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores
     weights = (
         0
@@ -103,8 +110,10 @@ def _phases_cycles(
 
 
 def _product_cycles(statement: Statement, machine: MachineParameters) -> float:
-    """A product's time; one of vectors, as those of a single channel are, is summed element by
-    element."""
+    """Return the cycles of a convolution.
+
+    One with a single channel is no matmul; its elements are summed one by one.
+    """
     if match(statement) is None:
         return statement.volume / (machine.cores * machine.lanes(statement.results[0].value.dtype))
     return cycles(statement, machine)

@@ -1,9 +1,10 @@
-"""Pass ``fold-pad-into-load``: where products and reductions over windows alone read a tensor with
-a border of zeros, no copy with it is made.
+"""Pass ``fold-pad-into-load``: let DMA pad the input of convolutions and poolings with zeros.
 
-What is written into the middle of zeros and read by nobody but matrix products, convolutions and
-poolings becomes a value with a *border*: it has no memory, and ``DLB`` fetches its elements from
-those of the tensor inside. That is for machines on which DMA works beside the core.
+Example: ``conv(pad(x, 1), w)``. If only matmuls, convolutions and poolings read ``pad(x, 1)``, it
+becomes a value with a *border* (`Border`). It has no memory; the transfer ``DLB`` loads its inside
+from ``x`` and writes zeros around it.
+
+Changes the function in place.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["fold_pad_into_load"]
 
 MOST_SIDES = 4
-"""Dimensions that ``DLB`` takes a border of."""
+"""Largest number of dimensions in which ``DLB`` takes a border."""
 
 
 def fold_pad_into_load(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
-    """``function``, rewritten in place."""
+    """Replace padded copies by values with a border."""
     readers: dict[Value, list[object]] = {t.value: [t] for t in function.results}
     for item in function.body:
         for value in item.reads():
@@ -39,8 +40,10 @@ def fold_pad_into_load(function: LinalgFunction, machine: MachineParameters) -> 
 
 
 def _fetches(reader: object, value: Value) -> bool:
-    """Whether ``reader`` is a contraction that reads ``value`` as a factor alone, or reduces
-    windows of it that overlap."""
+    """Return whether ``reader`` can load ``value`` with a border.
+
+    It must be a contraction that reads ``value`` only as an operand, or reduce overlapping windows.
+    """
     if not isinstance(reader, Statement) or 0 in reader.loops:
         return False
     found = match(reader)
@@ -56,7 +59,7 @@ def _fetches(reader: object, value: Value) -> bool:
 
 
 def _border(update: Update) -> Border | None:
-    """The border that an update writes a whole tensor into; None if it does something else."""
+    """Return the border of zeros around the tensor that an update writes; None otherwise."""
     splat = update.base.value.splat
     if splat is None or splat.op != "constant" or str(splat.payload) not in ("0", "0.0"):
         return None
@@ -73,8 +76,12 @@ def _border(update: Update) -> Border | None:
 
 
 def around(update: Update) -> tuple[list[int], list[int]] | None:
-    """What an update leaves of each dimension before and behind its one part, a whole tensor; None
-    if it is no such box, or all."""
+    """Return how many elements an update leaves before and after its one part.
+
+    Returns:
+        The number of elements before the part in each dimension, and after it; None if the part is
+        no box in the result, or all of it.
+    """
     shape = update.result.shape
     if len(update.parts) != 1 or not update.parts[0].value.is_whole:
         return None

@@ -1,10 +1,10 @@
-"""Pass ``fuse-elementwise-producers``: what follows a product computes its other operands from the
-program's inputs where it reads them.
+"""Pass ``fuse-elementwise-producers``: inline scalings into the matmul epilogue that reads them.
 
-An optimizer scales a parameter and its state before it adds what the gradient makes: ``p * decay``
-and ``v * beta`` need no product. The update runs on the product's tiles, before the gradient is
-stored, and reads what it adds to from memory. As statements of their own the scalings are a pass
-over memory, and what they make is read once more.
+Example: an optimizer computes ``p * decay - lr * (x.T @ dy)``. ``p * decay`` depends only on inputs
+of the program. Inlined, the update runs on the matmul's tiles before they are stored. As a
+statement of its own it is a pass over memory, and its result is read again.
+
+Changes the function in place.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["fuse_elementwise_producers"]
 
 _MOST_INLINED = 64
-"""Operations of what is computed in the place of an operand: scalings are a few, and a long chain
-is worth a pass over memory."""
+"""Largest number of operations to inline: scalings have few, and a long chain is worth a pass over
+memory."""
 
 
 def fuse_elementwise_producers(
     function: LinalgFunction, machine: MachineParameters
 ) -> LinalgFunction:
-    """``function``, rewritten in place; what is in a repeat stays as it is."""
+    """Inline such producers, except inside of sequential loops."""
     del machine
     readers = Counter(value for item in function.body for value in item.reads())
     readers.update(tensor.value for tensor in function.results)
     entering = set(function.inputs)
     scaled: dict[Value, Statement] = {}  # computed from one input, and read once
-    length: dict[Value, int] = {}  # of these: how many operations make them from the input
-    products: set[Value] = set()  # and what is computed from their elements
+    length: dict[Value, int] = {}  # of these: operations from the input on
+    products: set[Value] = set()  # and values computed from their elements
     for position, item in enumerate(function.body):
         if not isinstance(item, Statement):
             continue
@@ -71,15 +71,20 @@ def fuse_elementwise_producers(
 
 
 def _is_elementwise(statement: Statement) -> bool:
-    """Whether it computes each element by itself, from operands at affine places."""
+    """Return whether each element is computed independently, from affine accesses."""
     return bool(statement.results) and not (
         statement.is_reduction or statement.gathers or statement.op.startswith("ftm.")
     )
 
 
 def _is_from(statement: Statement, entering: set[Value], scaled: dict[Value, Statement]) -> bool:
-    """Whether it computes one tensor from one of the inputs, or of those computed so, at the
-    element that it writes."""
+    """Return whether a statement computes one tensor from one other, element by element.
+
+    Args:
+        statement: The statement.
+        entering: Inputs of the function.
+        scaled: Values that are computed from these in the same way.
+    """
     if (
         len(statement.results) != 1
         or len(statement.operands) != 1
@@ -103,7 +108,7 @@ def _is_from(statement: Statement, entering: set[Value], scaled: dict[Value, Sta
 
 
 def _reads_each_once(statement: Statement, operand: Operand) -> bool:
-    """Whether it reads each element of an operand at one point of its loops."""
+    """Return whether a statement reads each element of an operand exactly once."""
     order = (
         digits(statement.loops, operand.index) if all(map(is_integer, statement.loops)) else None
     )
@@ -113,8 +118,10 @@ def _reads_each_once(statement: Statement, operand: Operand) -> bool:
 
 
 def _inlined(statement: Statement, scaled: dict[Value, Statement]) -> Statement:
-    """The statement with bodies in the place of elements of ``scaled`` that it reads once each;
-    itself if it reads none."""
+    """Return the statement with the bodies of those in ``scaled`` that it reads inlined.
+
+    Only operands whose elements it reads once are inlined; without any, it is the same statement.
+    """
     inlined = {
         o.value for o in statement.operands if o.value in scaled and _reads_each_once(statement, o)
     }
@@ -124,7 +131,7 @@ def _inlined(statement: Statement, scaled: dict[Value, Statement]) -> Statement:
     operands: dict[int, Operand] = {}
 
     def element(operand: Operand) -> Node:
-        """The element that an operand is, computed."""
+        """Return the body that computes the element of an operand."""
         if operand.value not in inlined:
             operands[id(operand)] = operand
             return Node("in", operand.value.dtype, payload=operand)
@@ -152,7 +159,7 @@ def _inlined(statement: Statement, scaled: dict[Value, Statement]) -> Statement:
 
 
 def _over(node: Node, done: dict[Node, Node]) -> Node:
-    """The node with others in the place of its operands."""
+    """Return a node with new operands."""
     return (
         Node(node.op, node.dtype, tuple(done[each] for each in node.operands), node.payload)
         if node.operands

@@ -1,12 +1,15 @@
-"""Pass ``fuse-interior-padding``: elements that are written one by one into a tensor of one number
-are written with those between them.
+"""Pass ``fuse-interior-padding``: store elements together with the constant between them.
 
-DMA moves a granule for each element of a row that is written with gaps. Where the gaps hold one
-number, rows of it are put beside the elements, and a copy that is turned on chip interleaves the
-two (``lower-transposes``). Zeros between the results of a product, as in the gradient of a 1x1
-convolution with stride 2, are results of it, too, where the planner finds that cheaper: of weights
-that are a border of zeros (``interleaved_product``); rows of zeros between its rows are written by
-themselves. That is for machines on which DMA works beside the core.
+Example: the gradient of a 1x1 convolution with stride 2 has zeros between its elements, ``y[::2,
+::2] = dx``. DMA moves one granule for each element that is stored with a gap. There are two ways to
+store whole rows instead:
+
+- The matmul computes the zeros as additional columns, from weights that are padded with zeros; rows
+  of zeros between them are filled by themselves.
+- The constant is placed next to the elements, and a copy that is transposed on chip interleaves
+  both (``lower-transposes``).
+
+Changes the function in place.
 """
 
 from __future__ import annotations
@@ -37,13 +40,13 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["fuse_interior_padding"]
 
 MOST_SIDES = 4
-"""Dimensions that ``DLB`` takes a border of."""
+"""Largest number of dimensions in which ``DLB`` takes a border."""
 FEWEST = 4
-"""Elements of a row for which interleaving pays."""
+"""Smallest number of elements in a row for which interleaving pays."""
 
 
 def fuse_interior_padding(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
-    """``function``, rewritten in place; what is in a repeat stays as it is."""
+    """Rewrite such updates, except inside of sequential loops."""
     body: list[Statement | Update | SequentialLoop] = []
     readers = Counter(value for item in function.body for value in item.reads())
     readers.update(tensor.value for tensor in function.results)
@@ -63,8 +66,10 @@ def fuse_interior_padding(function: LinalgFunction, machine: MachineParameters) 
 def _in_product(
     update: Update, readers: Counter[Value], machine: MachineParameters
 ) -> tuple[Statement, Statement] | None:
-    """The product whose results the update writes two apart, and the one that makes the zeros, too;
-    None if that is not cheaper."""
+    """Return the product whose result an update stores two apart, and the one with zeros.
+
+    None if the second one is not cheaper.
+    """
     found = _product(update, readers)
     if found is None:
         return None
@@ -77,7 +82,7 @@ def _in_product(
         PhaseTaps(bordered, found.b.index, volume(weights.shape), 1, found.a.index, -1),
         machine,
     )
-    # zeros and elements are read and written beside each other
+    # the other way reads and writes zeros and elements
     moved = 5 * volume(place.sizes) * ELEMENT_BYTES[value.dtype]
     copying = moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
     if best is None or best[0] >= copying + cycles(found.statement, machine):
@@ -94,8 +99,11 @@ def _in_product(
 
 
 def _product(update: Update, readers: Counter[Value]) -> Contraction | None:
-    """What computes the one part of an update, if that lies two apart in rows of zeros and nobody
-    else reads it."""
+    """Return the contraction that computes an update's part, if it can compute the zeros too.
+
+    The update must store rows of the part into zeros, with stride 2, and nothing else may read the
+    part.
+    """
     number = update.base.value.splat
     if number is None or number.op != "constant" or number.payload != 0 or len(update.parts) != 1:
         return None
@@ -138,8 +146,10 @@ def _product(update: Update, readers: Counter[Value]) -> Contraction | None:
 
 
 def _zero_rows(update: Update) -> list[Statement]:
-    """Of a part whose rows are whole and apart by whole rows: what writes the rows between, and
-    nothing is written twice."""
+    """Return the statements that fill the rows between those of an update's part.
+
+    Then nothing is written twice. Empty if the rows are not whole or not evenly spaced.
+    """
     (part,), shape = update.parts, update.result.shape
     place, number = part.place, update.base.value.splat
     *_, rows, columns, _ = place.sizes
@@ -172,8 +182,10 @@ def _zero_rows(update: Update) -> list[Statement]:
 def _interleaved(
     update: Update, machine: MachineParameters
 ) -> list[Statement | Update | SequentialLoop]:
-    """What comes before an update whose one part is now elements with what is between them; nothing
-    if it stays."""
+    """Return the operations that interleave an update's part with the constant between.
+
+    Empty if the update stays as it is.
+    """
     number = update.base.value.splat
     if number is None or len(update.parts) != 1:
         return []
@@ -187,8 +199,7 @@ def _interleaved(
         return []
     gap, width = place.strides[-1], shape[-1]
     first = place.offset % width if width else 0
-    # Rows of elements with gaps stay inside of rows of the tensor, so that what is between them is
-    # of nobody else.
+    # each row with gaps is inside of a row of the tensor, so its gaps hold nothing else
     inside = gap > 1 and first + place.sizes[-1] * gap <= width
     rows = zip(place.sizes[:-1], place.strides[:-1], strict=True)
     if (
@@ -199,15 +210,15 @@ def _interleaved(
     ):
         return []
     count = prod(place.sizes)
-    beside = Value(update.result.dtype, (gap, *place.sizes))
-    base = Tensor.whole(Value(beside.dtype, beside.shape, splat=number))
-    beside.producer = Update(
-        beside,
+    stacked = Value(update.result.dtype, (gap, *place.sizes))
+    base = Tensor.whole(Value(stacked.dtype, stacked.shape, splat=number))
+    stacked.producer = Update(
+        stacked,
         base,
         [WindowPart(part.value, Strided(part.value.view.sizes, row_major(place.sizes)))],
     )
     copy = copy_statement(
-        Tensor(beside, Strided((*place.sizes, gap), (*row_major(place.sizes), count)))
+        Tensor(stacked, Strided((*place.sizes, gap), (*row_major(place.sizes), count)))
     )
     (made,) = copy.results
     if match_transpose(copy, machine, [made.index]) is None:
@@ -218,4 +229,4 @@ def _interleaved(
             Strided((*place.sizes, gap), (*place.strides, 1), place.offset),
         )
     ]
-    return [beside.producer, copy]
+    return [stacked.producer, copy]

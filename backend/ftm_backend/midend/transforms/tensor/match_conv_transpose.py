@@ -1,8 +1,8 @@
-"""Recognises transposed convolutions: convolutions whose results are the phases of one tensor.
+"""Recognize transposed convolutions that the frontend wrote as sub-pixel convolutions.
 
-The frontend writes the gradient of a convolution's input as dense convolutions, one for each
-*phase* of the result: elements that are ``stride`` apart, which see the same taps. Where a stride
-is 1 there is one phase.
+The gradient of a convolution's input with stride ``s`` is ``s * s`` dense convolutions, one for
+each *phase* of the result: the elements that are ``s`` apart and see the same taps. With stride 1
+there is one phase.
 """
 
 from __future__ import annotations
@@ -24,9 +24,18 @@ CONVOLUTION = "linalg.conv_2d_nchw_fchw"
 
 @dataclass(frozen=True)
 class ConvTransposeMatch:
-    """``result[n, c, o * stride + k * dilation - padding] += x[n, f, o] * weight[f, c, k]`` in two
-    dimensions; ``products``: what is
-    replaced."""
+    """A transposed convolution in two dimensions.
+
+        result[n, c, o * stride + k * dilation - padding] += x[n, f, o] * weight[f, c, k]
+
+    Attributes:
+        x: The input ``[n, f, h, w]``.
+        weight: The weights ``[f, c, kh, kw]``.
+        stride: Rows and columns.
+        dilation: Rows and columns.
+        padding: Rows and columns.
+        products: The convolutions that it replaces.
+    """
 
     x: Tensor
     weight: Tensor
@@ -37,9 +46,15 @@ class ConvTransposeMatch:
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """Elements of a phase: ``counts`` rows and columns from ``start`` of a product's on, the first
-    at ``first`` of the result."""
+class _PhaseWindow:
+    """A window of the result of a convolution, as elements of one phase.
+
+    Attributes:
+        product: The convolution.
+        start: First row and column of the window.
+        counts: Rows and columns of the window.
+        first: Row and column of the whole result where the window's first element is.
+    """
 
     product: Statement
     start: tuple[int, int]
@@ -49,8 +64,15 @@ class _Piece:
 
 @dataclass(frozen=True)
 class _Taps:
-    """One dimension of a product: it reads windows from ``window`` on, ``spacing`` each, with taps
-    from ``first`` down, ``step`` each."""
+    """What a convolution reads in one dimension.
+
+    Attributes:
+        window: Position of the first window in the input.
+        spacing: Distance between two elements of a window (dilation).
+        first: Tap of the weights that the first element of a window meets.
+        step: By how much the tap decreases from one element to the next.
+        count: Elements of a window.
+    """
 
     window: int
     spacing: int
@@ -60,13 +82,16 @@ class _Taps:
 
 
 def transposed(made: Statement | Update) -> ConvTransposeMatch | None:
-    """What a convolution, or an update that puts phases together, computes as a transposed
-    convolution; None if it is something else."""
+    """Return the transposed convolution that an operation computes; None if it is another one.
+
+    Args:
+        made: A convolution, or the update that combines the phases.
+    """
     shape = (made.result if isinstance(made, Update) else made.results[0].value).shape
     if len(shape) != 4 or not all(is_integer(n) and n > 0 for n in shape):
         return None
     if isinstance(made, Statement):
-        pieces, strides, zero = [_Piece(made, (0, 0), shape[2:], (0, 0))], {(1, 1)}, False
+        pieces, strides, zero = [_PhaseWindow(made, (0, 0), shape[2:], (0, 0))], {(1, 1)}, False
     else:
         found = list(_pieces(made, shape))
         if not found or None in found:
@@ -79,7 +104,7 @@ def transposed(made: Statement | Update) -> ConvTransposeMatch | None:
     if len(strides) != 1 or not all(_is_product(each) for each in products):
         return None
     ((rows, columns),) = strides
-    x, weight = _image(products[0]), _weight(products[0])
+    x, weight = _input(products[0]), _weight(products[0])
     if x is None or weight is None or (x.view.sizes[0], weight.view.sizes[1]) != shape[:2]:
         return None
     taps = {product: _taps(product, x, weight) for product in products}
@@ -127,15 +152,16 @@ def _is_product(statement: Statement) -> bool:
     )
 
 
-# --- where phases go
-# ----------------------------------------------------------------------------------
+# --- where phases are stored
 
 
 def _pieces(
     update: Update, shape: tuple[int, ...]
-) -> Iterator[tuple[_Piece, tuple[int, int]] | None]:
-    """Each piece of the result, and how far its elements are apart; None for what is no piece of a
-    product."""
+) -> Iterator[tuple[_PhaseWindow, tuple[int, int]] | None]:
+    """Yield each phase window of an update, with the distance of its elements.
+
+    Yields None for a part that is no window of a convolution.
+    """
     whole = row_major(shape)
     for part in update.parts:
         for tensor, place in _unstacked(part):
@@ -189,14 +215,16 @@ def _pieces(
                 yield None
                 continue
             yield (
-                _Piece(product, start, (place.sizes[2], place.sizes[3]), first),
+                _PhaseWindow(product, start, (place.sizes[2], place.sizes[3]), first),
                 (rows // shape[3], columns),
             )
 
 
 def _unstacked(part: WindowPart) -> Iterator[tuple[Tensor, Strided]]:
-    """A part as views of products: copies are seen through, and phases that are put together for
-    one taken apart."""
+    """Yield the views of convolutions that a part consists of, and where they are stored.
+
+    Looks through copies, and through the concatenation of two phases.
+    """
     tensor, place = part.value, part.place
     maker = tensor.value.producer
     if (
@@ -232,17 +260,16 @@ def _unstacked(part: WindowPart) -> Iterator[tuple[Tensor, Strided]]:
             None,
         )
         if step != one or (found is None and not _is_zero(maker.base.value)):
-            yield tensor, place  # which is no piece
+            yield tensor, place  # no phase window
         elif found is not None:
             yield Tensor(found.value.value, Strided(inner.sizes, inner.strides, offset)), outer
 
 
-# --- what products read
-# -------------------------------------------------------------------------------
+# --- what convolutions read
 
 
-def _image(product: Statement) -> Tensor | None:
-    """What is inside the border of a product's image, whole."""
+def _input(product: Statement) -> Tensor | None:
+    """Return the input of a convolution without its border of zeros; None if it is no tensor."""
     value = product.tensors[0].value
     inside, sizes = (
         (value, value.shape) if value.border is None else (value.border.inside, value.border.sizes)
@@ -253,8 +280,10 @@ def _image(product: Statement) -> Tensor | None:
 
 
 def _weight(product: Statement) -> Tensor | None:
-    """All taps [f, c, k, l] of the weights that a product reads some of, seen through a copy of
-    them tap by tap."""
+    """Return all taps ``[f, c, kh, kw]`` of the weights that a convolution reads some of.
+
+    Looks through a copy tap by tap. None if the operand is no tensor of that form.
+    """
     value = product.tensors[1].value
     if len(value.shape) != 4:
         return None
@@ -269,9 +298,9 @@ def _weight(product: Statement) -> Tensor | None:
 
 
 def _taps(product: Statement, x: Tensor, weight: Tensor) -> tuple[_Taps, _Taps] | None:
-    """What a product reads of the image and of the weights, in each dimension."""
+    """Return what a convolution reads of input and weights, for rows and columns; None if more."""
     image, some = product.tensors
-    if (mine := _image(product)) is None or (mine.value, mine.view) != (x.value, x.view):
+    if (mine := _input(product)) is None or (mine.value, mine.view) != (x.value, x.view):
         return None
     if (mine := _weight(product)) is None or (mine.value, mine.view) != (weight.value, weight.view):
         return None
@@ -292,7 +321,7 @@ def _taps(product: Statement, x: Tensor, weight: Tensor) -> tuple[_Taps, _Taps] 
         for first, n, whole in zip(start, image.view.sizes[2:], shape[2:], strict=True)
     ):
         return None
-    # The weights as the product holds them: tap by tap if they are copied, else as they are.
+    # strides of the operand: copied tap by tap, or in the order of the weights
     copied = some.value is not weight.value
     held = row_major(some.value.shape)
     f, c, row, column = (held[d] for d in ((2, 3, 0, 1) if copied else (0, 1, 2, 3)))
@@ -326,17 +355,17 @@ def _taps(product: Statement, x: Tensor, weight: Tensor) -> tuple[_Taps, _Taps] 
     return rows, columns
 
 
-# --- what they are together
-# ---------------------------------------------------------------------------
+# --- geometry
 
 
 def _geometry(
-    dim: int, stride: int, steps: Sequence[tuple[_Piece, _Taps]]
+    dim: int, stride: int, steps: Sequence[tuple[_PhaseWindow, _Taps]]
 ) -> tuple[int, int] | None:
-    """Dilation and padding of one dimension, if all pieces have the same.
+    """Return dilation and padding of one dimension, if all phases agree.
 
-    Element i of a product is at ``first + stride * (i - start)`` of the result, and its tap t is
-    number ``taps.first - step * t`` of window ``window + i + spacing * t``.
+    Element ``i`` of a convolution is element ``first + stride * (i - start)`` of the result. Its
+    element ``t`` of a window meets tap ``taps.first - step * t``, at position ``window + i +
+    spacing * t``.
     """
     dilations = {Fraction(stride * t.spacing, t.step) for _, t in steps if t.count > 1}
     offsets = {(t.first, stride * (t.window + p.start[dim]) - p.first[dim]) for p, t in steps}
@@ -352,7 +381,7 @@ def _geometry(
 
 
 def _is_whole(
-    pieces: Sequence[_Piece],
+    pieces: Sequence[_PhaseWindow],
     taps: dict[Statement, tuple[_Taps, _Taps] | None],
     shape: tuple[int, ...],
     strides: tuple[int, int],
@@ -360,8 +389,10 @@ def _is_whole(
     window: Sequence[int],
     zero: bool,
 ) -> bool:
-    """Whether the pieces are all elements of the result that any tap meets, each with all taps that
-    meet it; others must be ``zero``."""
+    """Return whether the windows cover all elements of the result that a tap reaches.
+
+    Each must have all taps that reach it. Other elements must be zero, which ``zero`` states.
+    """
     every = []
     for dim in (0, 1):
         dilation, padding = geometry[dim]

@@ -1,12 +1,12 @@
-"""Pass ``merge-conv-transpose-phases``: two products whose results a copy interleaves are one
-product, and interleaved on chip, where that pays.
+"""Pass ``merge-conv-transpose-phases``: merge two phases of a transposed convolution.
 
-Every other element of a row of a strided convolution's gradient is of one *phase*: the same input,
-and other taps. The frontend computes the phases of a row by themselves, puts them one after the
-other, and a copy interleaves them. As one product they are columns beside each other: the input is
-fetched once, more of the micro-kernel's columns are filled, and ``TRANS.ZIP`` interleaves what it
-turns anyway. Where a phase lacks a tap that the other has, it reads a border of zeros around the
-weights.
+In a row of a transposed convolution with stride 2, every other element belongs to one *phase*: same
+input, other taps. The frontend computes two convolutions, concatenates the results, and interleaves
+them by a copy. As one convolution with twice as many columns, the input is loaded once, the columns
+fill more of the micro-kernel, and ``TRANS.ZIP`` interleaves the phases as it transposes them. If a
+phase has fewer taps than the other one, its weights get a border of zeros.
+
+Changes the function in place.
 """
 
 from __future__ import annotations
@@ -40,15 +40,20 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["merge_conv_transpose_phases"]
 
 MOST_SIDES = 4
-"""Dimensions that ``DLB`` takes a border of."""
+"""Largest number of dimensions in which ``DLB`` takes a border."""
 
 Item = Statement | Update | SequentialLoop
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """What is joined: the copy, what puts the phases together for it, and the products, which
-    differ in the taps of one loop."""
+    """Two convolutions to merge.
+
+    Attributes:
+        copy: The copy that interleaves the results.
+        stacked: The update that concatenates them.
+        products: The convolutions; they differ in the taps of one loop.
+    """
 
     copy: Statement
     stacked: Update
@@ -58,7 +63,7 @@ class _Pair:
 def merge_conv_transpose_phases(
     function: LinalgFunction, machine: MachineParameters
 ) -> LinalgFunction:
-    """``function``, rewritten in place; what is in a repeat stays as it is."""
+    """Merge pairs of phases, except inside of sequential loops."""
     readers = _readers(function)
     for item in list(function.body):
         pair = _pair(item, readers) if isinstance(item, Statement) else None
@@ -91,8 +96,10 @@ def _readers(function: LinalgFunction) -> dict[Value, list[object]]:
 
 
 def _pair(copy: Statement, readers: dict[Value, list[object]]) -> _Pair | None:
-    """The products that a copy interleaves: nobody else needs them, and what is interleaved is put
-    into its place."""
+    """Return the convolutions that a copy interleaves; None if something else reads them.
+
+    Only updates may read the copy.
+    """
     moved = copy.copied_view()
     made = copy.results[0].value
     placed = all(
@@ -148,7 +155,7 @@ def _dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
-    """The one product in the place of a pair; None if there is none, or it takes longer."""
+    """Return the merged convolution; None if there is none, or if it takes more cycles."""
     taps = _taps(pair.products)
     if taps is None:
         return None
@@ -172,8 +179,7 @@ def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
 
 
 def _taps(products: Products) -> PhaseTaps | None:
-    """The weights of both, if the products have all in common but which taps they take along one
-    loop."""
+    """Return the weights of both phases, if the phases differ only in the taps of one loop."""
     one, other = products
     loops, others = one.statement.loops, other.statement.loops
     if (
@@ -221,7 +227,7 @@ def _taps(products: Products) -> PhaseTaps | None:
     if offset if step[0] == 0 else offset % step[0]:
         return None
     distance = offset // step[0] if step[0] else 0
-    start = (max(-distance, 0), max(distance, 0))  # of each phase's taps among those of both
+    start = (max(-distance, 0), max(distance, 0))  # first tap of each phase among all taps
     counts = (loops[tap], others[tap]) if tap >= 0 else (1, 1)
     count = max(a + n for a, n in zip(start, counts, strict=True))
     consts = [x.b.index.const - a * step[1] for x, a in zip(products, start, strict=True)]
@@ -237,8 +243,10 @@ def _taps(products: Products) -> PhaseTaps | None:
 
 
 def _tap_loop(product: Contraction, offset: int) -> int:
-    """The reduced loop along which the inputs of two phases are ``offset`` elements apart; -1 if
-    they are not, or there is none."""
+    """Return the reduced loop along which the inputs of two phases are ``offset`` apart.
+
+    -1 if there is none.
+    """
     statement, coeffs = product.statement, product.a.index.coeffs
     sums = [
         k
@@ -259,8 +267,21 @@ def _bordered(
     wanted: set[tuple[int, int]],
     first: Affine,
 ) -> PhaseTaps | None:
-    """The same weights with zeros where a phase has no tap: before and after those of one
-    dimension."""
+    """Return the weights with zeros where a phase has no tap.
+
+    Args:
+        value: The weights.
+        index: Access of the first tap of the first phase.
+        loops: Extents of the loops, 1 for the loop over taps.
+        tap: The loop over taps.
+        phase: Distance of the phases in the weights, in elements.
+        count: Taps of the merged convolution.
+        wanted: Pairs of phase and tap that exist.
+        first: Access of the input.
+
+    Returns:
+        None if the zeros are no border of one dimension.
+    """
     strides, step = row_major(value.shape), index.coeffs[tap]
     side = next(
         (
@@ -276,7 +297,7 @@ def _bordered(
     outer = stride * size
     inside = [(k, n) for k, n in enumerate(loops) if n > 1 and index.coeffs[k] % outer]
     r, t = min(wanted)
-    known = index.const + r * phase + t * step  # of an element that is there
+    known = index.const + r * phase + t * step  # position of an element that exists
     if (
         any(index.coeffs[k] < 0 for k, _ in inside)
         or known % stride + sum(index.coeffs[k] * (n - 1) for k, n in inside) >= stride

@@ -1,9 +1,10 @@
-"""Pass ``pack-operands``: a factor whose shortest dimensions lie innermost in memory is copied with
-these outermost, where that pays.
+"""Pass ``pack-operands``: copy a matmul operand with short runs into row-panel layout.
 
-DMA fetches long runs or pays for them: weights of a convolution have a few taps innermost, which
-its gradient of the input reads backwards. Products of all shapes are planned with the factor as it
-lies and with the copy, and the copy's time counts.
+Example: the weights ``[f, c, 3, 3]`` of a convolution. The gradient of the input reads 9 contiguous
+taps at a time, backwards. DMA moves whole granules, so short runs waste bandwidth. The pass plans
+the matmul with the operand and with a copy ``[3, 3, f, c]``, and adds the cost of the copy.
+
+Changes the function in place.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from ftm_backend.symbolic import is_integer
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["least_turned_cycles", "pack_operands", "turned_cycles"]
+__all__ = ["pack_operands", "packed_cycles", "packed_cycles_lower_bound"]
 
 
 def pack_operands(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
-    """``function``, rewritten in place; what is in a repeat stays as it is."""
+    """Copy such operands, except inside of sequential loops."""
     for position in range(len(function.body) - 1, -1, -1):
         item = function.body[position]
         if isinstance(item, Statement):
-            function.body[position : position + 1] = _turned(item, machine)
+            function.body[position : position + 1] = _packed(item, machine)
     return function
 
 
-def _turned(statement: Statement, machine: MachineParameters) -> list[Statement]:
-    """The statement, or a copy of one of its factors and what reads that."""
+def _packed(statement: Statement, machine: MachineParameters) -> list[Statement]:
+    """Return the statement, or a copy of one of its operands and the statement that reads it."""
     found = _product(statement)
     candidates = _candidates(found, machine) if found is not None else []
     if found is None or not candidates:
@@ -51,25 +52,24 @@ def _turned(statement: Statement, machine: MachineParameters) -> list[Statement]
     return best
 
 
-def turned_cycles(statement: Statement, machine: MachineParameters) -> float:
-    """What the planner says of a product, with a copy of a factor where that pays; 0 of other
-    statements."""
+def packed_cycles(statement: Statement, machine: MachineParameters) -> float:
+    """Return the planned cycles of a matmul, packed if that is cheaper; 0 for others."""
     found = _product(statement)
     return 0.0 if found is None else _cheapest(found, _candidates(found, machine), machine)[0]
 
 
-def least_turned_cycles(statement: Statement, machine: MachineParameters) -> float:
-    """What ``turned_cycles`` is not below, without a plan."""
+def packed_cycles_lower_bound(statement: Statement, machine: MachineParameters) -> float:
+    """Return a lower bound of `packed_cycles` without planning."""
     found = _product(statement)
     if found is None:
         return 0.0
-    turned = [
+    packed = [
         _through_copy(statement, operand, order)[1]
         for operand, order in _candidates(found, machine)
     ]
     return min(
         cycles_lower_bound([each], machine)
-        for each in (statement, *turned)
+        for each in (statement, *packed)
         if match(each) is not None
     )
 
@@ -79,7 +79,7 @@ def _product(statement: Statement) -> Contraction | None:
 
 
 def _candidates(found: Contraction, machine: MachineParameters) -> list[tuple[Operand, list[int]]]:
-    """Factors that a copy may help, with the order of its loops."""
+    """Return the operands that a copy may help, each with the new order of its loops."""
     return [
         (operand, order)
         for operand in (found.a, found.b)
@@ -90,8 +90,7 @@ def _candidates(found: Contraction, machine: MachineParameters) -> list[tuple[Op
 def _cheapest(
     found: Contraction, candidates: list[tuple[Operand, list[int]]], machine: MachineParameters
 ) -> tuple[float, list[Statement]]:
-    """Cycles of the product, and its statements: with a copy of one of the candidates where that
-    pays."""
+    """Return the cycles of the cheapest form of a matmul, and its statements."""
     statement = found.statement
     least, best = _cycles(statement, machine), [statement]
     for operand, order in candidates:
@@ -103,15 +102,15 @@ def _cheapest(
         if least <= copying + statement.volume / (
             machine.cores * machine.fma_units * machine.lanes(found.accumulator)
         ):
-            continue  # not even at peak
-        copy, turned = _through_copy(statement, operand, order)
-        if match(turned) is None:
-            continue  # a row of a matrix that lies along its sum by now
-        if least <= copying + cycles_lower_bound([turned], machine):
+            continue  # the copy does not pay even at peak speed
+        copy, packed = _through_copy(statement, operand, order)
+        if match(packed) is None:
+            continue  # the result is a dot product, which is no matmul
+        if least <= copying + cycles_lower_bound([packed], machine):
             continue
-        cycles = _cycles(turned, machine) + copying
+        cycles = _cycles(packed, machine) + copying
         if cycles < least:
-            least, best = cycles, [copy, turned]
+            least, best = cycles, [copy, packed]
     return least, best
 
 
@@ -121,8 +120,10 @@ def _cycles(statement: Statement, machine: MachineParameters) -> float:
 
 
 def _order(found: Contraction, operand: Operand, machine: MachineParameters) -> list[int]:
-    """The loops of an operand that is read whole, with those that make too short a run outermost;
-    none if it lies well."""
+    """Return the loops of an operand in a better order: those of short runs outermost.
+
+    Empty if the operand is not read whole, or its runs are long enough.
+    """
     value, coeffs, loops = operand.value, operand.index.coeffs, found.statement.loops
     if value.border is not None or not all(is_integer(n) for n in (*coeffs, *loops)):
         return []
@@ -142,7 +143,7 @@ def _order(found: Contraction, operand: Operand, machine: MachineParameters) -> 
     granule = machine.dma_granule // ELEMENT_BYTES[value.dtype]
     if not walked or (run >= granule and not backwards):
         return []
-    if backwards:  # those that are read forwards, and what is outside of them, lie as they should
+    if backwards:  # loops that are read forwards, and those outside of them, stay
         while short and coeffs[short[0]] > 0:
             walked.append(short.pop(0))
     return [*short, *walked] if short else []
@@ -151,8 +152,7 @@ def _order(found: Contraction, operand: Operand, machine: MachineParameters) -> 
 def _through_copy(
     statement: Statement, operand: Operand, order: list[int]
 ) -> tuple[Statement, Statement]:
-    """A copy of an operand in which its loops lie in this order, and the statement that reads
-    it."""
+    """Return a copy of an operand with its loops in this order, and its new reader."""
     coeffs, loops = operand.index.coeffs, statement.loops
     extents = tuple(loops[k] for k in order)
     lowest = operand.index.const + sum(coeffs[k] * (loops[k] - 1) for k in order if coeffs[k] < 0)
@@ -171,7 +171,7 @@ def _through_copy(
 
 
 def _reading(statement: Statement, old: Operand, new: Operand) -> Statement:
-    """The statement with another operand in the place of one."""
+    """Return the statement with operand ``new`` instead of ``old``."""
     (result,) = statement.results
     done: dict[int, Node] = {}
     for node in walk([result.yields]):

@@ -1,5 +1,8 @@
-"""Lets a statement compute what it has read: an element of a tensor, as a function of the tensor's
-dimensions, where its access leads."""
+"""Inline the computation of a tensor into the statements that read it.
+
+An element of the tensor is a body over the tensor's dimensions; accesses of the reader replace
+them.
+"""
 
 from __future__ import annotations
 
@@ -23,28 +26,34 @@ from ftm_backend.ir.linalg.scalar_nodes import constant
 __all__ = [
     "Cuts",
     "ReadPosition",
-    "at_places",
     "coordinates",
     "cuts_of",
     "element_around",
+    "inline_element",
     "is_elementwise",
     "is_whole",
     "ones",
-    "read_instead",
     "rebuilt",
+    "substitute_indices",
 ]
 
 Cuts = tuple[tuple[int, ...], ...]
-"""The pieces of each loop, outer first."""
+"""The extents that each loop is split into, outer first."""
 
 Operands = dict[tuple[Value, Affine], Operand]
-"""What a statement reads, each once."""
+"""The operands of a statement, by value and access."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReadPosition:
-    """A tensor seen in ``shape``, in which one of ``sizes`` lies, so much before each dimension;
-    ``fill`` is around it, if anything is."""
+    """A tensor inside of a padded one.
+
+    Attributes:
+        shape: Extents of the padded tensor.
+        low: Elements before the tensor in each dimension.
+        sizes: Extents of the tensor.
+        fill: The number around it; None without padding.
+    """
 
     shape: tuple[int, ...]
     low: tuple[int, ...]
@@ -53,15 +62,23 @@ class ReadPosition:
 
     @property
     def padded(self) -> list[int]:
-        """The dimensions that are longer than what is inside."""
+        """The dimensions that are padded."""
         return [
             k for k, (whole, n) in enumerate(zip(self.shape, self.sizes, strict=True)) if whole != n
         ]
 
 
 def cuts_of(statement: Statement, value: Value, shape: Sequence[int]) -> Cuts | None:
-    """How loops are cut so that each walks along one dimension of ``value``, seen in ``shape``;
-    None where that cannot be."""
+    """Return how to split loops so that each walks along one dimension of ``value``.
+
+    Args:
+        statement: Reads ``value``.
+        value: The tensor.
+        shape: Its extents, which may merge or split those of ``value``.
+
+    Returns:
+        The pieces of each loop; None if no split does that.
+    """
     cuts: list[tuple[int, ...]] = [(n,) for n in statement.loops]
     strides = row_major(shape)
     for operand in statement.operands:
@@ -92,13 +109,17 @@ def cuts_of(statement: Statement, value: Value, shape: Sequence[int]) -> Cuts | 
     return found if all(_indexed(result.indices, found) for result in statement.results) else None
 
 
-def read_instead(
+def inline_element(
     statement: Statement, value: Value, element: Node, shape: Sequence[int], cuts: Cuts
 ) -> None:
-    """Rewrites a statement in place so that it computes ``element``, over the dimensions of
-    ``shape``, where it has read ``value``.
+    """Rewrite a statement so that it computes ``element`` instead of reading ``value``, in place.
 
-    cuts: what `cuts_of` says.
+    Args:
+        statement: Reads ``value``.
+        value: The tensor.
+        element: The body of one element over the dimensions of ``shape``.
+        shape: The extents of the tensor.
+        cuts: The result of `cuts_of`.
     """
     loops = tuple(n for pieces in cuts for n in pieces)
     operands: Operands = {}
@@ -106,7 +127,7 @@ def read_instead(
     def computed(access: Affine) -> Node:
         places = coordinates(loops, access, shape)
         assert places is not None, "cuts_of has found them"
-        return at_places(element, places, len(loops), operands)
+        return substitute_indices(element, places, len(loops), operands)
 
     done: dict[Node, Node] = {}
     there: dict[Affine, Node] = {}
@@ -136,9 +157,17 @@ def read_instead(
     statement.loops, statement.operands = loops, list(operands.values())
 
 
-def at_places(element: Node, places: Sequence[Affine], rank: int, operands: Operands) -> Node:
-    """``element``, a function of some dimensions, where each of these is a function of ``rank``
-    loops; notes what that reads."""
+def substitute_indices(
+    element: Node, places: Sequence[Affine], rank: int, operands: Operands
+) -> Node:
+    """Return ``element`` with a function of loops for each of its dimensions.
+
+    Args:
+        element: A body over some dimensions.
+        places: For each dimension its function of the loops.
+        rank: Number of loops.
+        operands: Gets the operands that the new body reads.
+    """
     made: dict[Node, Node] = {}
     for node in walk([element]):
         if node.op == "in":
@@ -152,8 +181,16 @@ def at_places(element: Node, places: Sequence[Affine], rank: int, operands: Oper
 
 
 def ones(dtype: str, place: ReadPosition, rank: int) -> tuple[Operand, Statement]:
-    """Ones where what lies in a place is, zeros around it, over ``rank`` dimensions; and the
-    statement that makes the ones."""
+    """Return an operand that is 1 inside of a padded tensor and 0 in the padding.
+
+    Args:
+        dtype: Type of the operand.
+        place: The tensor inside of the padded one.
+        rank: Number of dimensions.
+
+    Returns:
+        The operand, and the statement that makes the ones.
+    """
     first = place.padded[0]
     made = copy_statement(Tensor.whole(Value(dtype, place.sizes[first:], splat=constant(1, dtype))))
     shape = place.shape[first:]
@@ -166,10 +203,13 @@ def ones(dtype: str, place: ReadPosition, rank: int) -> tuple[Operand, Statement
 def element_around(
     element: Node, wide: Collection[Value], place: ReadPosition, inside: Operand | None
 ) -> Node:
-    """An element of what is seen in a place, over its dimensions, as that inside of it is computed
-    of ``wide`` and others.
+    """Return the body of an element of a padded tensor, over its dimensions.
 
-    inside: what `ones` has made, where there is anything around it.
+    Args:
+        element: The body of an element inside of the padding.
+        wide: The tensors that ``element`` reads element by element.
+        place: The tensor inside of the padded one.
+        inside: The operand from `ones`; None without padding.
     """
     within = {
         v: v
@@ -199,8 +239,10 @@ def element_around(
 
 
 def is_elementwise(statement: Statement, shape: tuple[int, ...]) -> bool:
-    """Whether it computes a tensor of that shape element by element, over a loop for each
-    dimension."""
+    """Return whether a statement computes a tensor of ``shape`` element by element.
+
+    It must have one loop for each dimension.
+    """
     if (
         statement.op != "linalg.generic"
         or len(statement.results) != 1
@@ -212,8 +254,10 @@ def is_elementwise(statement: Statement, shape: tuple[int, ...]) -> bool:
 
 
 def is_whole(index: Affine, shape: tuple[int, ...]) -> bool:
-    """Whether it is the row-major number, over a loop for each dimension; loops of one trip may
-    have any factor."""
+    """Return whether an access is the row-major index, over one loop for each dimension.
+
+    Loops with one iteration may have any coefficient.
+    """
     return not index.const and all(
         n == 1 or c == step
         for n, c, step in zip(shape, index.coeffs, row_major(shape), strict=True)
@@ -227,7 +271,7 @@ def _read(value: Value, index: Affine, operands: Operands) -> Node:
 
 
 def rebuilt(node: Node, done: dict[Node, Node]) -> Node:
-    """The node over what its operands have become."""
+    """Return the node with its operands replaced by those in ``done``."""
     return (
         Node(node.op, node.dtype, tuple(done[each] for each in node.operands), node.payload)
         if node.operands
@@ -236,7 +280,7 @@ def rebuilt(node: Node, done: dict[Node, Node]) -> Node:
 
 
 def _over(index: Affine, cuts: Cuts) -> Affine:
-    """A function of loops as one of their pieces."""
+    """Return a function of loops as a function of their pieces."""
     coeffs: list[int] = []
     for step, pieces in zip(index.coeffs, cuts, strict=True):
         coeffs += [step * inner for inner in row_major(pieces)]
@@ -244,7 +288,7 @@ def _over(index: Affine, cuts: Cuts) -> Affine:
 
 
 def _indexed(indices: Sequence[Affine], cuts: Cuts) -> bool:
-    """Whether each loop that is cut is a dimension of the result by itself."""
+    """Return whether each loop that is split is a dimension of the result by itself."""
     for k, pieces in enumerate(cuts):
         for index in indices if len(pieces) > 1 else ():
             if index.coeffs[k] and index != Affine.loop(k, len(cuts)):
@@ -255,7 +299,7 @@ def _indexed(indices: Sequence[Affine], cuts: Cuts) -> bool:
 def _cut_dimensions(
     shape: Sequence[int], indices: Sequence[Affine], cuts: Cuts
 ) -> tuple[tuple[int, ...], tuple[Affine, ...]]:
-    """Shape and indices of a result with a dimension for each piece of its loops."""
+    """Return shape and indices of a result with one dimension for each piece of a loop."""
     first = [sum(map(len, cuts[:k])) for k in range(len(cuts))]
     rank = sum(map(len, cuts))
     sizes: list[int] = []
@@ -274,8 +318,10 @@ def _cut_dimensions(
 
 
 def coordinates(loops: Sequence[int], access: Affine, shape: Sequence[int]) -> list[Affine] | None:
-    """The place of a row-major number in each dimension; None where loops do not stay within
-    one."""
+    """Return the position in each dimension that a row-major access reads.
+
+    None if the loops leave a dimension.
+    """
     rest, steps = access.const, list(access.coeffs)
     found = []
     for extent, stride in zip(shape, row_major(shape), strict=True):

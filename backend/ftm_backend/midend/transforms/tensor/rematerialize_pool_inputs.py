@@ -1,14 +1,14 @@
-"""Pass ``rematerialize-pool-inputs``: what reads an image by windows computes its elements, from
-tensors that are in memory anyway.
+"""Pass ``rematerialize-pool-inputs``: recompute the input of a pooling in its kernel.
 
-A normalization scales what its statistics have been taken of, an activation follows, and a pooling
-reads that. The backward pass needs the tensor before the normalization, so it is in memory; the
-image behind the activation is one more, and the padded image that the pooling reads a third.
-Computed where they are read, neither goes to memory. What reads windows computes an element as
-often as there are windows that see it: that is weighed against what DDR need not move.
+Example: ``max_pool(pad(relu(a * y + b)))``, where ``a`` and ``b`` come from batch norm. The
+backward pass reads ``y``, so it is in DDR anyway. The result of ReLU and the padded copy are two
+more tensors of that size. If the pooling computes them from ``y``, neither is stored. It computes
+an element once for each window that has it; that cost is compared with the saved traffic.
 
-What lies around a padded image is told apart by a tensor of ones with a border of zeros, fetched by
-the same windows.
+The padding is recognized on chip by a tensor of ones with a border of zeros, which is loaded
+through the same windows.
+
+Changes the function in place.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from ftm_backend.midend.transforms.tensor.producer_inlining import (
     ReadPosition,
     cuts_of,
     element_around,
+    inline_element,
     is_elementwise,
     is_whole,
     ones,
-    read_instead,
     rebuilt,
 )
 from ftm_backend.symbolic import is_integer
@@ -48,22 +48,25 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["rematerialize_pool_inputs"]
 
 _MOST_PLACES = 64
-"""Places of a window."""
+"""Largest number of elements in a window."""
 
 _MOST_NODES = 64
-"""Operations that make an element of an image."""
+"""Largest number of operations for an element of a feature map."""
 
 _PARAMETER = 16
-"""A tensor with so many times fewer elements than the image holds parameters of its planes."""
+"""A tensor with this many times fewer elements than the feature map holds parameters of its
+planes."""
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """A tensor, and what computes an element of it, of operands over a loop for each of its
-    dimensions.
+    """A tensor that its readers can compute.
 
-    wide: what is read element by element; the other operands are parameters. places: where the
-        image, and what pads it, is read.
+    Attributes:
+        value: The tensor.
+        element: The body of one element, over one loop for each dimension.
+        wide: Tensors that the body reads element by element; the others are parameters.
+        places: The values in which it is read: itself, and padded copies.
     """
 
     value: Value
@@ -75,26 +78,26 @@ class FeatureMap:
 def rematerialize_pool_inputs(
     function: LinalgFunction, machine: MachineParameters
 ) -> LinalgFunction:
-    """``function``, rewritten in place; what is in a repeat stays as it is."""
+    """Inline the inputs of poolings, except inside of sequential loops."""
     seen = [
         o.value
         for item in function.body
         if isinstance(item, Statement) and _reads_windows(item)
         for o in item.operands
     ]
-    images = dict.fromkeys(value for value in map(_inside, seen) if value is not None)
-    if images:
+    feature_maps = dict.fromkeys(value for value in map(_inside, seen) if value is not None)
+    if feature_maps:
         finder = _Finder(function)
-        for value in images:
-            image = finder.image(value)
-            if image is not None and _pays(image, finder.readers, machine):
-                _inline(function, image, finder.readers)
+        for value in feature_maps:
+            feature_map = finder.find(value)
+            if feature_map is not None and _pays(feature_map, finder.readers, machine):
+                _inline(function, feature_map, finder.readers)
         drop_unused(function)
     return function
 
 
 def _reads_windows(statement: Statement) -> bool:
-    """Whether it reduces over the few places of a window, as a pooling does."""
+    """Return whether a statement reduces over the few elements of a window."""
     if (
         statement.op != "linalg.generic"
         or not statement.is_reduction
@@ -108,19 +111,18 @@ def _reads_windows(statement: Statement) -> bool:
 
 
 def _inside(value: Value) -> Value | None:
-    """The computed image that a value is, or has inside."""
+    """Return the tensor that ``value`` pads, or itself; None if no statement computes it."""
     maker = value.producer
     if isinstance(maker, Update):
         value = maker.parts[0].value.value
     return value if isinstance(value.producer, Statement) else None
 
 
-# --- which images
-# -------------------------------------------------------------------------------------------
+# --- matching
 
 
 class _Finder:
-    """Finds what makes an image, and whether all that read it can compute it."""
+    """Finds tensors that all their readers can compute."""
 
     def __init__(self, function: LinalgFunction) -> None:
         self.readers: dict[Value, list[Statement | Update | SequentialLoop]] = {}
@@ -130,8 +132,8 @@ class _Finder:
         self._results = {tensor.value for tensor in function.results}
         self._inputs = set(function.inputs)
 
-    def image(self, value: Value) -> FeatureMap | None:
-        """The image that a value is; None if it is no such thing."""
+    def find(self, value: Value) -> FeatureMap | None:
+        """Return ``value`` as a tensor that its readers can compute; None otherwise."""
         places = self._places(value)
         if places is None:
             return None
@@ -144,7 +146,7 @@ class _Finder:
             v in self._inputs or v in self._results or not chain.issuperset(self.readers[v])
             for v in wide
         ):
-            return None  # it would have to be stored for this alone
+            return None  # its input would be stored only for this
         padded = {k for place in places.values() for k in place.padded}
         operands = [node.payload for node in walk([element]) if node.op == "in"]
         for read, place in places.items():
@@ -159,8 +161,7 @@ class _Finder:
         return FeatureMap(value, element, frozenset(wide), places)
 
     def _places(self, value: Value) -> dict[Value, ReadPosition] | None:
-        """Where the image is read, by statements alone that can compute it; None if others read it,
-        too."""
+        """Return where a tensor is read; None if a reader cannot compute it."""
         places: dict[Value, ReadPosition] = {}
         if not all(is_integer(n) and n > 0 for n in value.shape):
             return None
@@ -178,8 +179,12 @@ class _Finder:
         return places if self._are_computing(value, tuple(others)) and places else None
 
     def _are_computing(self, value: Value, readers: tuple[object, ...] | None = None) -> bool:
-        """Whether statements alone read a value, element by element, that compute something else
-        than a product."""
+        """Return whether only elementwise reads of statements that are no matmuls use ``value``.
+
+        Args:
+            value: The tensor.
+            readers: Check only these readers.
+        """
         found = self.readers.get(value, []) if readers is None else readers
         if value in self._results:
             return False
@@ -193,12 +198,21 @@ class _Finder:
         )
 
     def _element(
-        self, value: Value, image: Value, chain: set[Statement], wide: set[Value]
+        self, value: Value, feature_map: Value, chain: set[Statement], wide: set[Value]
     ) -> Node | None:
-        """What computes an element, back to what others read as well; None if elements are not
-        computed one by one."""
+        """Return the body of an element, back to tensors that others read too.
+
+        Args:
+            value: The tensor to compute.
+            feature_map: The tensor that the search began with.
+            chain: Gets the statements that the body replaces.
+            wide: Gets the tensors that the body reads element by element.
+
+        Returns:
+            None if an element depends on more than one element of a tensor.
+        """
         maker = value.producer
-        if not isinstance(maker, Statement) or not is_elementwise(maker, image.shape):
+        if not isinstance(maker, Statement) or not is_elementwise(maker, feature_map.shape):
             return None
         chain.add(maker)
         done: dict[Node, Node] = {}
@@ -209,28 +223,27 @@ class _Finder:
                 done[node] = rebuilt(node, done)
                 continue
             operand: Operand = node.payload
-            source, whole = operand.value, is_whole(operand.index, image.shape)
+            source, whole = operand.value, is_whole(operand.index, feature_map.shape)
             if source.border is not None or source.splat is not None:
                 return None
             inner = None
             if whole and self.readers[source] == [maker] and source not in self._results:
-                inner = self._element(source, image, chain, wide)
+                inner = self._element(source, feature_map, chain, wide)
             if inner is None and whole:
                 wide.add(source)
-            elif inner is None and _PARAMETER * volume(source.shape) > volume(image.shape):
+            elif inner is None and _PARAMETER * volume(source.shape) > volume(feature_map.shape):
                 return None
             done[node] = inner or node
         return done[maker.results[0].yields]
 
 
 def _padding(update: Update, value: Value) -> ReadPosition | None:
-    """Where an image lies that an update writes into the middle of one number; None if it does
-    something else."""
+    """Return the position of ``value`` in the tensor that an update pads; None otherwise."""
     sides = around(update) if update.base.value.splat is not None else None
     if sides is None or update.parts[0].value.value is not value:
         return None
     shape, inside = update.result.shape, update.parts[0].place.sizes
-    # dimensions of the image that are the padded one's first
+    # leading dimensions of the feature map that are merged into the first one of the padded tensor
     outer = len(value.shape) - len(shape) + 1
     if (
         outer < 1
@@ -249,31 +262,29 @@ def _padding(update: Update, value: Value) -> ReadPosition | None:
     return place if len(whole) - place.padded[0] <= MOST_SIDES else None
 
 
-# --- whether that pays
-# --------------------------------------------------------------------------------------
+# --- cost
 
 
 def _pays(
-    image: FeatureMap,
+    feature_map: FeatureMap,
     readers: dict[Value, list[Statement | Update | SequentialLoop]],
     machine: MachineParameters,
 ) -> bool:
-    """Whether DDR is saved more time, in writing the image and reading it, than computing it where
-    it is read takes."""
-    item = ELEMENT_BYTES[image.value.dtype]
+    """Return whether the saved DDR traffic takes longer than the additional computation."""
+    item = ELEMENT_BYTES[feature_map.value.dtype]
     operands = len(
         {
             (node.payload.value, node.payload.index)
-            for node in walk([image.element])
+            for node in walk([feature_map.element])
             if node.op == "in"
         }
     )
-    moved = sum(item * prod(place.shape) for place in image.places.values())
-    computed, more = 0.0, len(image.wide) - 1
-    for value, place in image.places.items():
+    moved = sum(item * prod(place.shape) for place in feature_map.places.values())
+    computed, more = 0.0, len(feature_map.wide) - 1
+    for value, place in feature_map.places.items():
         each = interval(
-            machine, [image.element], operands + (place.fill is not None)
-        ) / machine.lanes(image.value.dtype)
+            machine, [feature_map.element], operands + (place.fill is not None)
+        ) / machine.lanes(feature_map.value.dtype)
         for reader in readers[value]:
             if isinstance(reader, Statement):
                 computed += reader.volume * each
@@ -284,27 +295,26 @@ def _pays(
     )
 
 
-# --- doing it
-# -----------------------------------------------------------------------------------------------
+# --- rewriting
 
 
 def _inline(
     function: LinalgFunction,
-    image: FeatureMap,
+    feature_map: FeatureMap,
     readers: dict[Value, list[Statement | Update | SequentialLoop]],
 ) -> None:
-    """Lets what reads the image compute it."""
-    for value, place in image.places.items():
+    """Let all readers compute the feature map."""
+    for value, place in feature_map.places.items():
         inside = None
         if place.fill is not None:
-            inside, made = ones(image.value.dtype, place, len(image.value.shape))
+            inside, made = ones(feature_map.value.dtype, place, len(feature_map.value.shape))
             function.body.insert(0, made)
-        element = element_around(image.element, image.wide, place, inside)
+        element = element_around(feature_map.element, feature_map.wide, place, inside)
         for reader in readers[value]:
             if not isinstance(reader, Statement):
-                continue  # it pads the image
+                continue  # the update that pads it
             cuts = cuts_of(reader, value, place.shape)
-            assert cuts is not None, "it is no image otherwise"
-            read_instead(reader, value, element, place.shape, cuts)
+            assert cuts is not None, "checked when the feature map was found"
+            inline_element(reader, value, element, place.shape, cuts)
             for operand in reader.operands:
                 readers.setdefault(operand.value.in_memory, []).append(reader)

@@ -1,10 +1,11 @@
-"""Pass ``split-k``: a product with a long sum and a small result is cut along the sum, where that
-pays.
+"""Pass ``split-k``: split the K loop of a matmul with a small result.
 
-Cores share rows and columns of a result. Where it is small, as the gradient of a convolution's
-weights, each of them fetches and turns most of both factors. Cut along the sum, each part is an
-entry of a batch that reads factors of its own; the parts' results are added up in memory, by
-whatever goes on with the sum. Products are planned whole and cut, and the adding counts.
+Example: ``dw = x.T @ dy`` with K = 100,000 and a result of 64 x 64. Cores share rows and columns of
+a result; if it is small, each core loads and transposes most of both operands. Split along K, each
+part is an entry of a batch with operands of its own, and a sum over the batch follows.
+
+The matmul is planned whole and split, and the cost of the sum is added. Changes the function in
+place.
 """
 
 from __future__ import annotations
@@ -28,16 +29,15 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["split_k"]
 
 _DEEP = 16
-"""Elements of the result for each term of a sum, above which adding up parts of the result cannot
-pay."""
+"""Largest result for which splitting can pay, in elements for each term of K."""
 
 _SURE = 0.95
-"""Part of the whole product's time that a cut one must stay below, as plans and what is charged
-differ by a few hundredths."""
+"""The split matmul must take less than this part of the time of the whole one: plans differ from
+the cycle model by a few percent."""
 
 
 def split_k(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
-    """``function``, rewritten in place; what is in a repeat stays as it is."""
+    """Split such matmuls, except inside of sequential loops."""
     for position in range(len(function.body) - 1, -1, -1):
         item = function.body[position]
         if isinstance(item, Statement):
@@ -46,7 +46,7 @@ def split_k(function: LinalgFunction, machine: MachineParameters) -> LinalgFunct
 
 
 def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
-    """The statement, or the parts of its sum and what adds them up."""
+    """Return the statement, or the batch of its parts and their sum."""
     found = match(statement) if statement.volume else None
     if found is None or not _promising(found, machine):
         return [statement]
@@ -55,13 +55,13 @@ def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
     for loop, parts in _cuts(statement, machine):
         adding = _adding(found, parts, machine)
         if least <= adding + peak:
-            continue  # not even at peak
+            continue  # does not pay even at peak speed
         cut, total = _parts(found, loop, parts)
         if match(cut) is None:
             continue
         cycles = _cycles(cut, machine) + adding
         if cycles >= least:
-            break  # fewer parts would hardly do better
+            break  # fewer parts rarely take fewer cycles
         least, best = cycles, [cut, total]
     for each in best:
         for result in each.results:
@@ -70,8 +70,7 @@ def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
 
 
 def _promising(found: Contraction, machine: MachineParameters) -> bool:
-    """Whether sums are long beside a result that is not large, in types in which parts may be
-    rounded."""
+    """Return whether K is long compared with the result, and parts may be rounded."""
     statement = found.statement
     indices = [o.index for o in (found.a, found.b)] + [statement.results[0].index]
     if not all(
@@ -87,8 +86,10 @@ def _promising(found: Contraction, machine: MachineParameters) -> bool:
 
 
 def _cuts(statement: Statement, machine: MachineParameters) -> list[tuple[int, int]]:
-    """A reduced loop, with the numbers of parts that it can be cut into: as many as there are
-    cores, or a part of them."""
+    """Return a reduced loop with each number of parts that it can be split into.
+
+    These are the number of cores and its divisors.
+    """
     counts = [parts for parts in range(machine.cores, 1, -1) if machine.cores % parts == 0]
     for least in counts:
         for loop, (extent, reduced) in enumerate(
@@ -105,8 +106,7 @@ def _cycles(statement: Statement, machine: MachineParameters) -> float:
 
 
 def _adding(found: Contraction, parts: int, machine: MachineParameters) -> float:
-    """Cycles of reading the parts of the result, and of writing their sum; what is cut writes the
-    parts itself."""
+    """Return the cycles to read the parts of the result and write their sum."""
     result = found.statement.results[0].value
     moved = (parts + 1) * volume(result.shape) * ELEMENT_BYTES[result.dtype]
     return moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores) + 2 * (
@@ -115,8 +115,7 @@ def _adding(found: Contraction, parts: int, machine: MachineParameters) -> float
 
 
 def _parts(found: Contraction, loop: int, parts: int) -> tuple[Statement, Statement]:
-    """The statement with ``loop`` cut into so many parts, each with a result of its own, and the
-    sum of these."""
+    """Return the statement with ``loop`` split into ``parts`` results, and the sum of these."""
     statement, (result,) = found.statement, found.statement.results
     value = result.value
     inside = statement.loops[loop] // parts

@@ -1,9 +1,10 @@
-"""Pass ``split-pad``: where a tensor is put into the middle of one number, that number is written
-around it alone.
+"""Pass ``split-pad``: fill only the border of a padded tensor.
 
-Otherwise all of the larger tensor is filled first, and what is inside is written twice. DMA moves a
-granule for each short row of a border, so this is for tensors whose rows are long; and for machines
-on which DMA works beside the core.
+Example: ``pad(x, 1, value=-inf)``. The frontend fills the whole result and then copies ``x`` into
+it, so the inside is written twice. Here the border is filled in up to two boxes per dimension. DMA
+moves a whole granule for each short row of the border, so this pays if rows are long.
+
+Changes the function in place.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["split_pad"]
 
 
 def split_pad(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
-    """``function``, rewritten in place."""
+    """Rewrite padded tensors, also inside of sequential loops."""
     body: list[Statement | Update | SequentialLoop] = []
     for item in function.body:
         if isinstance(item, Update):
@@ -44,8 +45,7 @@ def split_pad(function: LinalgFunction, machine: MachineParameters) -> LinalgFun
 
 
 def _border(update: Update, machine: MachineParameters) -> list[Statement]:
-    """What writes the border of an update's one part; nothing if it goes on over a filled
-    tensor."""
+    """Return the statements that fill the border of an update's part; empty if filling all pays."""
     number, result = update.base.value.splat, update.result
     sides = around(update) if number is not None else None
     if sides is None:
@@ -70,8 +70,11 @@ def _border(update: Update, machine: MachineParameters) -> list[Statement]:
 def _boxes(
     inside: tuple[int, ...], low: list[int], high: list[int], shape: tuple[int, ...]
 ) -> Iterator[Strided]:
-    """The places of a border: before and behind what is inside in one dimension, within it in those
-    outside, all of those below."""
+    """Yield the boxes of a border.
+
+    For each dimension: the part before and after the inside. It spans the inside in outer
+    dimensions, and everything in inner ones.
+    """
     strides = row_major(shape)
     for k, whole in enumerate(shape):
         start = sum(n * stride for n, stride in zip(low[:k], strides, strict=False))
@@ -83,7 +86,7 @@ def _boxes(
 
 
 def _cycles(places: Strided, item: int, machine: MachineParameters) -> float:
-    """What DMA takes to write elements of so many bytes on all cores, as a kernel of its own."""
+    """Return the cycles of a kernel that writes elements of ``item`` bytes on all cores."""
     run, rows = 1, list(zip(places.sizes, places.strides, strict=True))
     while rows and (rows[-1][1] == run or rows[-1][0] == 1):
         run *= rows.pop()[0]
