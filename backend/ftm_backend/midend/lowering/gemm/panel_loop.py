@@ -97,18 +97,16 @@ class PanelLoop:
         self.inner_count = b.max(1, inner.step_count)
         self.steps = b.mul(b.mul(outer.step_count, inner.step_count), plan.k.blocks)
 
-    def _range(self, total: int, number: Index, partial_sums: Index) -> _Range:
+    def _range(self, total: int, number: Index, parts: Index) -> _Range:
         b = self.b
         low, high = (
-            b.min(b.div(b.mul(at, total), partial_sums), total) for at in (number, b.add(number, 1))
+            b.min(b.div(b.mul(at, total), parts), total) for at in (number, b.add(number, 1))
         )
         # With barriers, all cores execute as many steps as the busiest one.
-        has_barriers = (
-            b.div(b.add(b.sub(partial_sums, 1), total), partial_sums)
-            if self.has_barriers
-            else b.sub(high, low)
+        step_count = (
+            b.div(b.add(b.sub(parts, 1), total), parts) if self.has_barriers else b.sub(high, low)
         )
-        return _Range(low, high, has_barriers)
+        return _Range(low, high, step_count)
 
     def _loops(self, rows: Any, columns: Any) -> tuple[Any, Any]:
         return (rows, columns) if self.plan.m_outer else (columns, rows)
@@ -144,8 +142,11 @@ class PanelLoop:
         b, plan, form, roles = self.b, self.plan, self.form, self.roles
         dtype = roles.a.value.dtype
         m, n, k = plan.m.elements, plan.n.elements, plan.k.elements
-        self.a_kept, self.b_kept = (plan.keep and plan.m_outer, plan.keep and not plan.m_outer)
-        self.a_slots = self._ring_slots(self.a_kept) * plan.chunks
+        self.a_resident, self.b_resident = (
+            plan.keep and plan.m_outer,
+            plan.keep and not plan.m_outer,
+        )
+        self.a_slots = self._ring_slots(self.a_resident) * plan.chunks
         owner, owners = self._gsm_part() if plan.a_space == "gsm" else (0, 1)
         self.box = (
             WindowBox(self.blocks, roles.windows, (*form.m, *form.k)) if roles.windows else None
@@ -173,13 +174,15 @@ class PanelLoop:
         is_b = roles.prologue is not None and self.a_prologue is None
         self.b_prologue = self._b_prologue_body() if is_b else None
         if self.b_prologue is not None:
-            (self.b_arrival,) = self.b_prologue.tiles.values()
+            (self.b_loaded,) = self.b_prologue.tiles.values()
         else:
-            arrives = 2 if plan.b_layout == "transposed" else self._ring_slots(self.b_kept)
-            self.b_arrival = b.tile(dtype, *((n, k) if transposed else (k, n)), "am", arrives)
-        self.b_tile = self.b_arrival
+            arrives = 2 if plan.b_layout == "transposed" else self._ring_slots(self.b_resident)
+            self.b_loaded = b.tile(dtype, *((n, k) if transposed else (k, n)), "am", arrives)
+        self.b_tile = self.b_loaded
         if plan.b_layout == "transposed":
-            self.b_tile = b.tile(dtype, k, n, "am", self._ring_slots(True) if self.b_kept else 1)
+            self.b_tile = b.tile(
+                dtype, k, n, "am", self._ring_slots(True) if self.b_resident else 1
+            )
         if plan.share == "b" or plan.b_in_gsm:
             self.shared_b = GsmSharedBlocks(self.blocks, roles)
         accumulator = roles.contraction.accumulator
@@ -246,7 +249,7 @@ class PanelLoop:
         sides, max_extents = (
             ((form.n, form.k), (n, k)) if plan.b_layout != "plain" else ((form.k, form.n), (k, n))
         )
-        slots = self._ring_slots(True) if self.b_kept and plan.b_layout != "transposed" else 1
+        slots = self._ring_slots(True) if self.b_resident and plan.b_layout != "transposed" else 1
         return TileBody(
             self.blocks,
             *sides,
@@ -271,10 +274,10 @@ class PanelLoop:
 
     def _a_slot(self, step: PanelStep, chunk: Index) -> Index:
         b = self.b
-        block = b.mul(self._ring_slot(step, self.a_kept), self.plan.chunks)
+        block = b.mul(self._ring_slot(step, self.a_resident), self.plan.chunks)
         return b.add(self.a_first, b.add(block, chunk))
 
-    # --- positions
+    # --- slices of blocks
 
     def _chunks(self, step: PanelStep) -> Index:
         """Return the number of chunks of the step's row panel."""
@@ -365,7 +368,7 @@ class PanelLoop:
         If A stays resident, a barrier is needed only while a panel of A is exchanged.
         """
         b = self.b
-        if not self.a_kept or self.plan.share == "b":
+        if not self.a_resident or self.plan.share == "b":
             b.barrier()
             return
         # Also after the step before the exchange: the last step overwrites the first blocks.
@@ -384,10 +387,10 @@ class PanelLoop:
         """
         first = [("eq", step.inner, 0)] if not isinstance(step.inner, int) else []
         with self.b.where(
-            *(first if self.b_kept else []), *self._has_row(step), *self._has_column(step)
+            *(first if self.b_resident else []), *self._has_row(step), *self._has_column(step)
         ):
             self._fetch_b(step)
-        with self.b.where(*(first if self.a_kept else []), *self._has_row(step)):
+        with self.b.where(*(first if self.a_resident else []), *self._has_row(step)):
             self._fetch_a(step)
 
     def _fetch_a(self, step: PanelStep) -> None:
@@ -426,7 +429,7 @@ class PanelLoop:
         slot = (
             self.b.rem(step.number, 2)
             if plan.b_layout == "transposed"
-            else self._ring_slot(step, self.b_kept)
+            else self._ring_slot(step, self.b_resident)
         )
         if plan.share == "b" or plan.b_in_gsm:
             gsm_slot = (
@@ -434,9 +437,9 @@ class PanelLoop:
                 if plan.b_in_gsm
                 else self.b.rem(step.number, 2)
             )
-            self.shared_b.copy_to(gsm_slot, slices, self.b_arrival, slot)
+            self.shared_b.copy_to(gsm_slot, slices, self.b_loaded, slot)
             return
-        self.blocks.load(self.roles.b.value, form.accesses[1], self.b_arrival, slot, slices, *sides)
+        self.blocks.load(self.roles.b.value, form.accesses[1], self.b_loaded, slot, slices, *sides)
 
     def _load_shared_b(self, number: Index) -> None:
         """Start the load of a step's block of B into GSM; the row groups alternate."""
@@ -472,7 +475,7 @@ class PanelLoop:
             with self.b.where(
                 *(
                     [("eq", step.inner, 0)]
-                    if self.a_kept and not isinstance(step.inner, int)
+                    if self.a_resident and not isinstance(step.inner, int)
                     else []
                 )
             ):
@@ -486,11 +489,14 @@ class PanelLoop:
         """Emit B's prologue and transposition for the step, unless B is resident already."""
         b, plan = self.b, self.plan
         if plan.b_layout == "transposed" or self.b_prologue is not None:
-            slot, loaded = self._ring_slot(step, True) if self.b_kept else 0, b.rem(step.number, 2)
+            slot, loaded = (
+                self._ring_slot(step, True) if self.b_resident else 0,
+                b.rem(step.number, 2),
+            )
             with b.where(
                 *(
                     [("eq", step.inner, 0)]
-                    if self.b_kept and not isinstance(step.inner, int)
+                    if self.b_resident and not isinstance(step.inner, int)
                     else []
                 )
             ):
@@ -503,7 +509,7 @@ class PanelLoop:
                     )
                     loaded = 0
                 if plan.b_layout == "transposed":
-                    b.transpose(self.b_arrival, loaded, self.b_tile, slot)
+                    b.transpose(self.b_loaded, loaded, self.b_tile, slot)
 
     def _products(self, step: PanelStep, first: bool, last: bool) -> None:
         b, plan = self.b, self.plan
@@ -523,10 +529,10 @@ class PanelLoop:
 
     def _b_slot(self, step: PanelStep) -> Index:
         """Return the slot of B for the step's products."""
-        alone = not self.b_kept and (
+        alone = not self.b_resident and (
             self.plan.b_layout == "transposed" or self.b_prologue is not None
         )
-        return 0 if alone else self._ring_slot(step, self.b_kept)
+        return 0 if alone else self._ring_slot(step, self.b_resident)
 
     def _product(
         self, step: PanelStep, chunk: Index, slots: tuple[Index, Index], slices: Slices, acc: bool

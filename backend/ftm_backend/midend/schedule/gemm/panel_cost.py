@@ -111,7 +111,7 @@ class PricedPlan:
                 (for_rows + stored * of_c) * rows + for_columns * of_b, 1.0
             )
 
-        def alone(cores: Any) -> Any:
+        def rate_of(cores: Any) -> Any:
             return (
                 np.minimum(machine.ddr_bandwidth / cores, machine.core_bandwidth) / machine.clock_hz
             )
@@ -123,7 +123,7 @@ class PricedPlan:
         cores = sharing(once_a, once_b, 1.0)(
             g.busy_row_groups, g.busy_column_groups_b, g.busy_column_groups_c
         )
-        self.rate = self.again_rate = self.store_rate = self.last_rate = self.first_rate = alone(
+        self.rate = self.again_rate = self.store_rate = self.last_rate = self.first_rate = rate_of(
             cores
         )
         if self.shared.any():
@@ -135,40 +135,40 @@ class PricedPlan:
                 np.where(kept & ~self.m_outer & ~self.fills_during_panel, 0.0, 1.0),
             )
             mixed = self.exchanges_once & kept
-            overlapped_work = np.where(
+            stores_per_load = np.where(
                 self.deferred_chunks,
                 g.mean_chunks / (g.k_blocks * g.deferred_chunks),
                 1 / g.k_blocks,
             )
-            overlapped_work = np.where(
-                mixed, 1.0, np.where(self.outer * self.inner == 1, 0.0, overlapped_work)
+            stores_per_load = np.where(
+                mixed, 1.0, np.where(self.outer * self.inner == 1, 0.0, stores_per_load)
             )
 
             def rate(*parts: Any) -> Any:
                 active = sharing(*parts)
-                found, several = ddr_share(
+                found, active_cores = ddr_share(
                     machine,
                     lambda rows, columns: active(rows, columns, columns),
                     of_rows,
                     of_columns,
                 )
-                return np.where(self.shared, found, self.rate), several
+                return np.where(self.shared, found, self.rate), active_cores
 
-            loading, several = rate(1.0, 1.0, 0.0)
+            loading, active_cores = rate(1.0, 1.0, 0.0)
             again = rate(inner_a, inner_b, 1.0 * mixed)[0] if self.keep.any() else loading
-            self.store_rate, _ = rate(overlapped_work * inner_a, overlapped_work * inner_b, 1.0)
+            self.store_rate, _ = rate(stores_per_load * inner_a, stores_per_load * inner_b, 1.0)
             self.last_rate = np.where(
-                self.shared, alone(g.busy_row_groups * g.busy_column_groups_c), self.rate
+                self.shared, rate_of(g.busy_row_groups * g.busy_column_groups_c), self.rate
             )
             self.first_rate = np.where(
                 self.share_b | self.fills_during_panel,
-                alone(all_a * g.busy_row_groups / one_a),
+                rate_of(all_a * g.busy_row_groups / one_a),
                 loading,
             )
             self.rate, self.again_rate, cores = (
                 loading,
                 again,
-                np.where(self.shared, several, cores),
+                np.where(self.shared, active_cores, cores),
             )
         self.slower = self.again_rate / self.store_rate
         self.gsm_rate = machine.gsm_bytes_per_cycle / cores
@@ -190,13 +190,13 @@ class PricedPlan:
             through = np.where(
                 self.share_a, g.mean_block * ELEMENT_BYTES[p.a.dtype] / self.gsm_rate, 0.0
             )
-        plain, turned = (
+        plain, transposed = (
             through if p.a_windows or run else 0.0 for run in (p.a.runs[1], p.a.runs[0])
         )
         each = cycles(g.moved_a, g.elements_a, plain)
         self.trans_a: Any = np.False_
         if not p.a_windows:
-            other = cycles(g.moved_a_transposed, g.elements_a_transposed, turned)
+            other = cycles(g.moved_a_transposed, g.elements_a_transposed, transposed)
             self.trans_a, each = other < each, np.minimum(other, each)
         others = machine.dma_latency * (max(p.a_prologue_tiles, 1) - 1 + p.a_broadcasts)
         self.load_a = self.first_a = self.loads * (each + others)
@@ -207,22 +207,22 @@ class PricedPlan:
         self.first_b = self.load_b
         if self.share_b.any() or self.b_in_gsm.any():
             size = g.pieces if g.split_rows else g.mean_b * ELEMENT_BYTES[p.b.dtype]
-            takers = np.minimum(g.rows, g.groups[0]) * np.minimum(g.n_blocks, g.groups[1])
-            handed_on = cost_rules.transfer_cycles(
-                machine, 0.0, size * takers / machine.gsm_bytes_per_cycle, 0.0
+            readers = np.minimum(g.rows, g.groups[0]) * np.minimum(g.n_blocks, g.groups[1])
+            copying = cost_rules.transfer_cycles(
+                machine, 0.0, size * readers / machine.gsm_bytes_per_cycle, 0.0
             )
             # Cores alternate; the loading core gets at most its own bandwidth.
-            last_fraction = np.maximum(
+            rate_fraction = np.maximum(
                 1 / np.minimum(g.rows, g.groups[0]),
                 self.rate * machine.clock_hz / machine.core_bandwidth,
             )
             arriving = np.where(
-                self.fills_during_panel, cycles(g.moved_b_split * last_fraction, g.elements_b), 0.0
+                self.fills_during_panel, cycles(g.moved_b_split * rate_fraction, g.elements_b), 0.0
             )
             self.load_b = np.where(self.b_in_gsm, arriving, self.load_b) + np.where(
-                self.share_b | self.b_in_gsm, handed_on, 0.0
+                self.share_b | self.b_in_gsm, copying, 0.0
             )
-            self.first_b = np.where(self.b_in_gsm, handed_on, self.load_b)
+            self.first_b = np.where(self.b_in_gsm, copying, self.load_b)
             if self.share_b.any():
                 ahead = cycles(
                     g.moved_b_split,
@@ -231,7 +231,7 @@ class PricedPlan:
                     np.minimum(machine.ddr_bandwidth / 2, machine.core_bandwidth)
                     / machine.clock_hz,
                 )
-                self.first_b = np.where(self.share_b, ahead + handed_on, self.first_b)
+                self.first_b = np.where(self.share_b, ahead + copying, self.first_b)
             elements = np.where(self.trans_a, g.elements_a_transposed, g.elements_a)
             first = cycles(
                 np.where(self.trans_a, g.moved_a_transposed, g.moved_a),
@@ -242,18 +242,18 @@ class PricedPlan:
             self.first_a = np.where(
                 self.share_b | self.fills_during_panel, self.loads * (first + others), self.first_a
             )
-        overlapped_work = machine.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts + p.sums)
+        latency = machine.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts + p.sums)
         store = (
             cycles(g.moved_c, g.elements_c, 0.0, self.store_rate)
             + g.epilogue_moved / self.store_rate
-            + overlapped_work
+            + latency
         )
         self.last_store = store
         if self.shared.any():
             last = (
                 cycles(g.moved_c, g.elements_c, 0.0, self.last_rate)
                 + g.epilogue_moved / self.last_rate
-                + overlapped_work
+                + latency
             )
             self.last_store = np.where(self.shared, last, store)
         read = (
@@ -274,19 +274,20 @@ class PricedPlan:
         self.outer, self.inner = self._by_loop(g.row_waves, g.column_waves)
         self._set_loads()
         scalar = machine.scalar_latency
-        around = (
-            np.where(self.shared | (g.k_blocks > 1), SCALARS["step"], SCALARS["alone"])
-            + SCALARS["deferred_chunks"] * self.deferred_chunks
+        scalar_instructions = (
+            np.where(self.shared | (g.k_blocks > 1), SCALARS["step"], SCALARS["single"])
+            + SCALARS["deferred"] * self.deferred_chunks
         )
         self.work = g.matrix + (
-            around * scalar + self.loads * (machine.issue_cycles + SCALARS["load"] * scalar)
+            scalar_instructions * scalar
+            + self.loads * (machine.issue_cycles + SCALARS["load"] * scalar)
         )
         self.load_outer, self.load_inner = self._by_loop(self.load_a, self.load_b)
         self.prepare_outer, self.prepare_inner = self._by_loop(
             g.a_prologue_cycles, g.b_prepare_cycles
         )
         load_again = self.load_inner * (self.rate / self.again_rate)
-        both, stores, panels = (
+        load_both, stores, panels = (
             self.load_outer + self.load_inner,
             g.mean_chunks * self.store,
             self.outer * self.inner,
@@ -295,7 +296,7 @@ class PricedPlan:
             self.work + self.prepare_inner,
             self.work + g.a_prologue_cycles + g.b_prepare_cycles,
         )
-        fresh = self._panel(first, both, self.shared)
+        fresh = self._panel(first, load_both, self.shared)
         total = panels * fresh
         if self.keep.any():
             again = self._panel(step, load_again, self.shared & ~self.exchanges_once)
@@ -304,26 +305,26 @@ class PricedPlan:
         # no load overlaps the last one.
         kept = self.keep & (self.inner > 1)
         load, ended = (
-            np.where(kept, load_again, both),
+            np.where(kept, load_again, load_both),
             np.where(kept, step, first) + g.epilogue_cycles,
         )
-        traffic = ended / g.mean_chunks + (g.mean_chunks - 1) * self.last_store
-        apart = np.maximum(first, both) - np.maximum(
-            2 * first + g.epilogue_cycles, 2 * both + stores
+        finish_last_panel = ended / g.mean_chunks + (g.mean_chunks - 1) * self.last_store
+        several_steps = np.maximum(first, load_both) - np.maximum(
+            2 * first + g.epilogue_cycles, 2 * load_both + stores
         )
-        ones = np.maximum(first + g.epilogue_cycles, both * self.slower + stores)
-        single = (
+        one_step = np.maximum(first + g.epilogue_cycles, load_both * self.slower + stores)
+        single_step = (
             np.maximum(ended, load)
-            - ones
+            - one_step
             - np.maximum(ended, load + stores)
             + np.maximum(stores - ended / g.mean_chunks, 0.0)
         )
-        edges = np.where(self.shared, -ones, np.where(g.k_blocks == 1, single, apart)) + np.maximum(
-            ended, traffic
-        )
-        total = total + np.where(self.deferred_chunks, -np.maximum(both - first, 0.0), edges)
+        edges = np.where(
+            self.shared, -one_step, np.where(g.k_blocks == 1, single_step, several_steps)
+        ) + np.maximum(ended, finish_last_panel)
+        total = total + np.where(self.deferred_chunks, -np.maximum(load_both - first, 0.0), edges)
         # Between panels, the last chunk is stored before the loads of the next panel's second step.
-        behind = (
+        gap = (
             step
             + g.epilogue_cycles
             + self.stored
@@ -331,22 +332,22 @@ class PricedPlan:
             - np.maximum(2 * step + g.epilogue_cycles, 2 * load + stores)
         )
         total = total + np.where(
-            self.shared | (g.k_blocks == 1), 0.0, (panels - 1) * np.maximum(behind, 0.0)
+            self.shared | (g.k_blocks == 1), 0.0, (panels - 1) * np.maximum(gap, 0.0)
         )
-        alone = self.work + g.epilogue_cycles
+        single_panel = self.work + g.epilogue_cycles
         total = np.where(
             panels * g.k_blocks == 1,
             g.b_prepare_cycles
-            + np.maximum(alone, alone / g.mean_chunks + (g.mean_chunks - 1) * self.last_store),
+            + np.maximum(
+                single_panel, single_panel / g.mean_chunks + (g.mean_chunks - 1) * self.last_store
+            ),
             total,
         )
         ending = self.last_store
         if self.deferred_chunks.any():  # after the last panel, instead of overlapping the first one
-            overlapped_work = self._deferred_panel(step, load) - g.k_blocks * np.maximum(step, load)
+            hidden = self._deferred_panel(step, load) - g.k_blocks * np.maximum(step, load)
             left = np.maximum(g.epilogue_cycles, g.mean_chunks * self.last_store)
-            ending = np.where(
-                self.deferred_chunks, np.maximum(left - overlapped_work, 0.0) + ending, ending
-            )
+            ending = np.where(self.deferred_chunks, np.maximum(left - hidden, 0.0) + ending, ending)
         passing = self.share_b | self.b_in_gsm
         barriers = machine.barrier_cycles * np.where(
             self.shared, 2.0 + passing, np.where(self.b_in_gsm, 2.0, 1.0 * (self.space == 1))
@@ -414,12 +415,12 @@ class PricedPlan:
         Without barriers.
         """
         g = self.grid
-        last_fraction, busy = (
+        chunk_fraction, busy = (
             g.deferred_chunks / g.chunks,
             cost_rules.pieces(g.chunks, g.deferred_chunks),
         )
         with_chunks = np.maximum(
-            step + last_fraction * g.epilogue_cycles,
+            step + chunk_fraction * g.epilogue_cycles,
             load * self.slower + g.deferred_chunks * self.store,
         )
         return busy * with_chunks + (g.k_blocks - busy) * np.maximum(step, load)
@@ -476,13 +477,13 @@ class PricedPlan:
         self.deferred_chunks = np.False_
         if self.shared.any():
             ahead = g.deferred_chunks * np.where(g.k_blocks > 1, 2, 1)
-            overlapped_work = (
+            extra_tiles = (
                 p.epilogue_operands * ahead
                 + (p.epilogue_tiles - p.epilogue_operands) * g.deferred_chunks
                 - p.epilogue_tiles
             )
             results = g.result_tile * (
-                overlapped_work + (g.deferred_chunks - 2 if g.transpose_c else 0)
+                extra_tiles + (g.deferred_chunks - 2 if g.transpose_c else 0)
             ) + p.epilogue_broadcasts * g.broadcast_tile * (ahead - 1)
             self.deferred_chunks = (
                 self.shared

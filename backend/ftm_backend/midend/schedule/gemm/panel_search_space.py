@@ -35,7 +35,7 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["CERTAIN", "SCALARS", "PanelSearchSpace"]
 
-SCALARS = {"step": 60, "alone": 15, "deferred_chunks": 50, "load": 22, "product": 22, "store": 30}
+SCALARS = {"step": 60, "single": 15, "deferred": 50, "load": 22, "product": 22, "store": 30}
 """Scalar instructions around the tile instructions of a step, and around each of those."""
 CERTAIN = 1 - 1e-9
 """Factor of lower bounds: a sum in another order may differ by rounding."""
