@@ -121,19 +121,19 @@ def match_attention_backward(statements: Sequence[Statement]) -> AttentionBackwa
 
 def _after(statements: Sequence[Statement], products: Sequence[Statement]) -> list[list[Statement]]:
     """Return the products that no other product depends on, each followed by its epilogue."""
-    matches = []
+    chains = []
     for product in products:
-        substituted: set[Value] = {r.value for r in product.results}
+        values: set[Value] = {r.value for r in product.results}
         chain = [product]
         for statement in statements[statements.index(product) + 1 :]:
-            if not substituted.isdisjoint(statement.reads()):
+            if not values.isdisjoint(statement.reads()):
                 chain.append(statement)
-                substituted.update(r.value for r in statement.results)
+                values.update(r.value for r in statement.results)
         if not any(s in products for s in chain[1:]):
-            matches.append(chain)
-    if len({s for chain in matches for s in chain}) != sum(map(len, matches)):
+            chains.append(chain)
+    if len({s for chain in chains for s in chain}) != sum(map(len, chains)):
         raise NotAttention
-    return matches
+    return chains
 
 
 def _read(
