@@ -120,10 +120,10 @@ class LinalgBuilder:
         key = id(x.base), x.access
         found = self.copies.get(key)
         if found is None:
-            made = function.copy_statement(self.tensor(x))
-            self.function.body.append(made)
+            result = function.copy_statement(self.tensor(x))
+            self.function.body.append(result)
             # holds `base`, so that its id stays valid
-            found = self.copies[key] = (x.base, StridedValue(made.results[0].value, x.dtype))
+            found = self.copies[key] = (x.base, StridedValue(result.results[0].value, x.dtype))
         return found[1]
 
     # --- views
@@ -224,12 +224,12 @@ class LinalgBuilder:
         Returns:
             One StridedValue for each output.
         """
-        made = self._nest(tuple(loops), inputs, outputs, body, reduced)
+        result = self._nest(tuple(loops), inputs, outputs, body, reduced)
         statement = self.function.body[-1]
         assert isinstance(statement, function.Statement)
         moved = statement.copied_view()
         if moved is None:
-            return made
+            return result
         self.function.body.pop()
         return (StridedValue(moved.value, outputs[0].dtype, moved.view),)
 

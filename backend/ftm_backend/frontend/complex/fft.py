@@ -92,8 +92,8 @@ class _Transform:
         product = self._times(
             forward.along_last((padded[0], padded[1])), forward.along_last(conjugate)
         )
-        made = [inverse.scaled(part, (length,), 2) for part in inverse.along_last(product)]
-        first = [r.view(part, (rows, n), (length, 1)) for part in made]
+        result = [inverse.scaled(part, (length,), 2) for part in inverse.along_last(product)]
+        first = [r.view(part, (rows, n), (length, 1)) for part in result]
         return self._times((first[0], first[1]), chirp)
 
     def _zero_padded(self, x: Ref, length: int, offset: int, count: int | None = None) -> Ref:
@@ -146,11 +146,11 @@ class _Transform:
     ) -> tuple[Ref, Ref]:
         """Reshape both parts to `sizes`, permute them, and reshape to `shape`."""
         strides = row_major(tuple(sizes))
-        made = []
+        result = []
         for part in x:
-            moved = self.r.view(part, [sizes[k] for k in order], [strides[k] for k in order])
-            made.append(self.r.view(moved, shape, row_major(tuple(shape))))
-        return made[0], made[1]
+            permuted = self.r.view(part, [sizes[k] for k in order], [strides[k] for k in order])
+            result.append(self.r.view(permuted, shape, row_major(tuple(shape))))
+        return result[0], result[1]
 
     def _roots(self, rows: int, columns: int, n: int) -> tuple[Ref, Ref]:
         """Return cos and sin of ``sign * 2 pi j k / n`` for j < rows, k < columns."""
@@ -164,8 +164,8 @@ class _Transform:
         down = r.view(count(rows), (rows, columns), (1, 0))
         across = r.view(count(columns), (rows, columns), (0, 1))
         product = r.emit("aten::mul.Tensor", whole, self=down, other=across)
-        rest = r.emit("aten::fmod.Scalar", whole, self=product, other=n)
-        return self._unit_circle(rest, self.sign * 2 * math.pi / n)
+        reduced = r.emit("aten::fmod.Scalar", whole, self=product, other=n)
+        return self._unit_circle(reduced, self.sign * 2 * math.pi / n)
 
     def _times(self, x: tuple[Ref, Ref], y: tuple[Ref, Ref]) -> tuple[Ref, Ref]:
         """Multiply elementwise; `y` broadcasts over the rows."""
@@ -187,10 +187,10 @@ class _Transform:
         shape = self.r.shape(x[0])
         rank = len(shape)
         order = [k for k in range(rank) if k != dim] + [dim]
-        moved = [shape[k] for k in order]
-        rows = self._permuted(x, shape, order, (math.prod(moved[:-1]), moved[-1]))
+        permuted_shape = [shape[k] for k in order]
+        rows = self._permuted(x, shape, order, (math.prod(permuted_shape[:-1]), permuted_shape[-1]))
         back = [order.index(k) for k in range(rank)]
-        return self._permuted(self.along_last(rows), moved, back, shape)
+        return self._permuted(self.along_last(rows), permuted_shape, back, shape)
 
     def scaled(self, x: Ref, lengths: Sequence[int], normalization: int) -> Ref:
         """Normalize as PyTorch: 0 no, 1 by the square root of the element count, 2 by the count."""
@@ -275,17 +275,17 @@ def _c2r(
     shape, n = self.type.shape, last_dim_size
     dims = [d % len(shape) for d in dim]
     x = _transformed(r, (r.part(self.ref, 0), r.part(self.ref, 1)), dims[:-1], transform)
-    last, given = dims[-1], n // 2 + 1
+    last, half_length = dims[-1], n // 2 + 1
     order = [k for k in range(len(shape)) if k != last] + [last]
     rows = math.prod(shape[k] for k in order[:-1])
     x = transform._permuted(x, shape, order, (rows, shape[last]))
-    if shape[last] != given:
-        x = tuple(r.view(part, (rows, given), (shape[last], 1)) for part in x)  # type: ignore[assignment]
+    if shape[last] != half_length:
+        x = tuple(r.view(part, (rows, half_length), (shape[last], 1)) for part in x)  # type: ignore[assignment]
     real = _short(r, transform, x, n) if n <= _DIRECT else _mirrored(r, transform, x, n)
-    moved = [result.shape[k] for k in order]
+    permuted_shape = [result.shape[k] for k in order]
     back = [order.index(k) for k in range(len(order))]
-    made, _ = transform._permuted((real, real), moved, back, result.shape)
-    return transform.scaled(made, [result.shape[d] for d in dims], normalization)
+    output, _ = transform._permuted((real, real), permuted_shape, back, result.shape)
+    return transform.scaled(output, [result.shape[d] for d in dims], normalization)
 
 
 def _short(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Ref:
@@ -293,9 +293,9 @@ def _short(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: int
 
     Each element counts twice, except the first, and the middle of an even length.
     """
-    rows, given = r.shape(x[0])
-    cosines, sines = transform._roots(given, n, n)
-    weights = r.view(_weights(r, n, transform.dtype), (given, n), (1, 0))
+    rows, half_length = r.shape(x[0])
+    cosines, sines = transform._roots(half_length, n, n)
+    weights = r.view(_weights(r, n, transform.dtype), (half_length, n), (1, 0))
     type_ = TensorType(transform.dtype, (rows, n))
     return r.sub(
         r.emit("aten::mm", type_, self=x[0], mat2=r.mul(cosines, weights)),
@@ -305,16 +305,16 @@ def _short(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: int
 
 def _mirrored(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Ref:
     """Return the real part of the transform of x[rows, n / 2 + 1] with its mirror image."""
-    rows, given = r.shape(x[0])
+    rows, half_length = r.shape(x[0])
     whole = []
     for part, conjugate in zip(x, (False, True), strict=True):
-        rest = r.view(part, (rows, n - given), (given, 1), 1)
-        rest = r.emit(
-            "aten::flip", TensorType(transform.dtype, (rows, n - given)), self=rest, dims=(1,)
+        tail = r.view(part, (rows, n - half_length), (half_length, 1), 1)
+        tail = r.emit(
+            "aten::flip", TensorType(transform.dtype, (rows, n - half_length)), self=tail, dims=(1,)
         )
-        rest = r.unary("neg", rest) if conjugate else rest
+        tail = r.unary("neg", tail) if conjugate else tail
         whole.append(
-            r.emit("aten::cat", TensorType(transform.dtype, (rows, n)), tensors=(part, rest), dim=1)
+            r.emit("aten::cat", TensorType(transform.dtype, (rows, n)), tensors=(part, tail), dim=1)
         )
     return transform.along_last((whole[0], whole[1]))[0]
 
@@ -322,20 +322,20 @@ def _mirrored(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: 
 def _weights(r: ComplexRewriter, n: int, dtype: str) -> Ref:
     """Return 2 for each element, but 1 for elements 0 and n / 2."""
     count = n // 2 + 1
-    made = r.emit(
+    result = r.emit(
         "aten::full", TensorType(dtype, (count,)), size=(count,), fill_value=2.0, dtype=DType(dtype)
     )
     for k in {0, n // 2} if n % 2 == 0 else {0}:
         one = r.emit(
             "aten::full", TensorType(dtype, (1,)), size=(1,), fill_value=1.0, dtype=DType(dtype)
         )
-        made = r.emit(
+        result = r.emit(
             "ftm.update",
             TensorType(dtype, (count,)),
-            base=made,
+            base=result,
             value=one,
             sizes=(1,),
             strides=(1,),
             offset=k,
         )
-    return made
+    return result

@@ -120,12 +120,12 @@ class ComplexRewriter:
             raise TraceError(f"{node.op} does not support complex tensors")
         arguments = {k: self.argument(v) for k, v in node.args}
         parameters = inspect.signature(rewrite).parameters
-        made = rewrite(
+        output = rewrite(
             self,
             result,
             **{k: v for k, v in arguments.items() if k in parameters or "_" in parameters},
         )
-        self.values.append(made)
+        self.values.append(output)
 
     def renamed(self, value: Argument) -> Argument:
         """Replace references by those of the new trace."""

@@ -75,10 +75,10 @@ def search_sorted(
     def body(*value: ScalarExpr) -> ScalarExpr:
         row = [b.index(k) for k in range(outer)]
 
-        def element(place: ScalarExpr) -> ScalarExpr:
+        def element(index: ScalarExpr) -> ScalarExpr:
             if permutation is not None:
-                place = checked_index(b.extract(permutation, [*row, place]), size)
-            return b.extract(table, [*row, place]).to(common)
+                index = checked_index(b.extract(permutation, [*row, index]), size)
+            return b.extract(table, [*row, index]).to(common)
 
         target = (
             value[0].to(common)

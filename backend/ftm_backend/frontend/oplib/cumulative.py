@@ -31,10 +31,10 @@ def scan(b: LinalgBuilder, kind: str, x: StridedValue, dim: int) -> StridedValue
         return b.cast(scan(b, kind, b.cast(x, "i16"), dim), "u8")
     dim %= x.rank
     shape = (math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
-    made = b.create(
+    result = b.create(
         "ftm.scan", x.dtype, shape, [b.tensor(b.reshape(x, shape))], {"kind": _KINDS[kind]}
     )
-    return b.reshape(made, x.shape)
+    return b.reshape(result, x.shape)
 
 
 def extreme_scan(

@@ -72,8 +72,8 @@ def iterate(
         ):
             at.store(number, 0, 0, state)
 
-    made = repeat(b, count, [b.reshape(state, (1, *state.shape)) for state in states], body)
-    return [b.reshape(result, result.shape[1:]) for result in made]
+    output = repeat(b, count, [b.reshape(state, (1, *state.shape)) for state in states], body)
+    return [b.reshape(result, result.shape[1:]) for result in output]
 
 
 def flatten_batch(b: LinalgBuilder, x: StridedValue, rank: int = 2) -> StridedValue:
@@ -83,10 +83,10 @@ def flatten_batch(b: LinalgBuilder, x: StridedValue, rank: int = 2) -> StridedVa
 
 def row_indices(b: LinalgBuilder, batch: int, length: int) -> StridedValue:
     """Return an i64 tensor [batch, length] with the position in each row."""
-    (made,) = b.generic(
+    (result,) = b.generic(
         (batch, length), [], [LoopOutput("i64", (batch, length), (0, 1))], lambda: b.index(1)
     )
-    return made
+    return result
 
 
 def extract_row(b: LinalgBuilder, matrix: StridedValue, k: StridedValue) -> StridedValue:

@@ -85,8 +85,8 @@ def rows_to_dim(
 ) -> StridedValue:
     """Invert `dim_to_rows` for a tensor of `shape`."""
     order = [dim, *(k for k in range(len(shape)) if k != dim)]
-    moved = b.reshape(rows, [shape[k] for k in order])
-    return moved.permute([order.index(k) for k in range(len(shape))])
+    reshaped = b.reshape(rows, [shape[k] for k in order])
+    return reshaped.permute([order.index(k) for k in range(len(shape))])
 
 
 # PyTorch's reduction -> (reduction of ftm.scatter, the same for bools, identity)

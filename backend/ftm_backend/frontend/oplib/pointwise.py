@@ -81,7 +81,7 @@ def pointwise(
             for k, v in arguments.items()
         }
         tensors = {k: v for k, v in arguments.items() if isinstance(v, StridedValue)}
-        others = {
+        attributes = {
             k: v.to(dtype) if isinstance(v, ScalarExpr) and dtype and k not in keep else v
             for k, v in arguments.items()
             if k not in tensors
@@ -98,9 +98,9 @@ def pointwise(
             values = dict(zip(tensors, elems, strict=True))
             if dtype:
                 values = {k: v if k in keep else operand(v) for k, v in values.items()}
-            made = function(**values, **others)
-            made = made if isinstance(made, tuple) else (made,)
-            return tuple(m.to(o.dtype) for m, o in zip(made, outputs, strict=True))
+            result = function(**values, **attributes)
+            result = result if isinstance(result, tuple) else (result,)
+            return tuple(m.to(o.dtype) for m, o in zip(result, outputs, strict=True))
 
         return b.pointwise_all(body, list(tensors.values()), outputs)
 

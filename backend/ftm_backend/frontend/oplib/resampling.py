@@ -29,32 +29,32 @@ def transpose_taps(taps: Taps, size: int) -> Taps:
     """
     table: Taps = [[] for _ in range(size)]
     for out, row in enumerate(taps):
-        for place, weight in row:
-            table[place].append((out, weight))
+        for position, weight in row:
+            table[position].append((out, weight))
     return table
 
 
 def gather_grid(
-    b: LinalgBuilder, x: StridedValue, places: Sequence[Sequence[int] | None]
+    b: LinalgBuilder, x: StridedValue, positions: Sequence[Sequence[int] | None]
 ) -> StridedValue:
-    """Gather a grid: element (i, j, ...) is ``x[places[0][i], places[1][j], ...]``.
+    """Gather a grid: element (i, j, ...) is ``x[positions[0][i], ...]``.
 
-    None in `places` keeps a dimension.
+    None in `positions` keeps a dimension.
     """
-    shape = tuple(n if p is None else len(p) for n, p in zip(x.shape, places, strict=True))
+    shape = tuple(n if p is None else len(p) for n, p in zip(x.shape, positions, strict=True))
     if 0 in shape:
         return b.full(0, x.dtype, shape)
     source, rank = x, x.rank
     tables = [
         b.reshape(b.constant_vector(p, "i64"), (len(p), *[1] * (rank - 1 - k))).expand(shape)
-        for k, p in enumerate(places)
+        for k, p in enumerate(positions)
         if p is not None
     ]
 
     def body(*chosen: ScalarExpr) -> ScalarExpr:
         rest = iter(chosen)
         return b.extract(
-            source, [b.index(k) if p is None else next(rest) for k, p in enumerate(places)]
+            source, [b.index(k) if p is None else next(rest) for k, p in enumerate(positions)]
         )
 
     return b.pointwise(body, tables, TensorType(x.dtype, shape))
@@ -67,30 +67,30 @@ def resample(b: LinalgBuilder, x: StridedValue, dim: int, taps: Taps, dtype: str
     if not max_taps or not x.type.numel:
         return b.full(0, dtype, shape)
     is_rectangular = all(len(row) == max_taps for row in taps)
-    places: list[int] = []
+    positions: list[int] = []
     weights: list[float] = []
     for row in taps:
         padded = row + [(-1, 0.0)] * (max_taps - len(row))
-        places += [place for place, _ in padded]
+        positions += [position for position, _ in padded]
         weights += [weight for _, weight in padded]
     source, rank = x, x.rank
     table = [
         LoopInput(b.reshape(b.constant_vector(v, t), (len(taps), max_taps)), [dim, rank])
-        for v, t in ((places, "i64"), (weights, dtype))
+        for v, t in ((positions, "i64"), (weights, dtype))
     ]
 
-    def body(place: ScalarExpr, weight: ScalarExpr, carried: ScalarExpr) -> ScalarExpr:
-        inside = place if is_rectangular else e.maximum(place, 0)
+    def body(position: ScalarExpr, weight: ScalarExpr, carried: ScalarExpr) -> ScalarExpr:
+        inside = position if is_rectangular else e.maximum(position, 0)
         value = b.extract(source, [inside if k == dim else b.index(k) for k in range(rank)]).to(
             dtype
         )
         total = carried + value * weight
-        return total if is_rectangular else e.where(place < 0, carried, total)
+        return total if is_rectangular else e.where(position < 0, carried, total)
 
-    (made,) = b.generic(
+    (result,) = b.generic(
         (*shape, max_taps), table, [LoopOutput(dtype, shape, range(rank), 0)], body, reduced=(rank,)
     )
-    return made
+    return result
 
 
 def resample_dims(

@@ -64,12 +64,12 @@ class SlidingWindow:
 
         There are such taps if a window is larger than x.
         """
-        made = copy.copy(self)
-        made.kernel = [
+        result = copy.copy(self)
+        result.kernel = [
             min(k, max(-(-(n + p) // d), 1))
             for k, n, p, d in zip(self.kernel, self.size, self.padding, self.dilation, strict=True)
         ]
-        return made
+        return result
 
     def _spread(self, values: list[int]) -> list[int]:
         return values * self.dims if len(values) == 1 else values
@@ -204,10 +204,10 @@ def pool_backward(
                     range(1, 1 + 2 * dims),
                 )
             )
-        (made,) = b.generic(
+        (result,) = b.generic(
             loops, reading, [LoopOutput(dtype, loops, range(1 + 2 * dims))], element
         )
-        return b.reshape(made, (w.planes, *w.size))
+        return b.reshape(result, (w.planes, *w.size))
     reading = []
     index: list[int | OperandDim] = [
         0,
@@ -237,14 +237,14 @@ def pool_backward(
         return carried + element(*elems)
 
     out = LoopOutput(dtype, (w.planes, *w.size), range(1 + dims), 0)
-    (made,) = b.generic(
+    (result,) = b.generic(
         (w.planes, *w.size, *w.kernel), reading, [out], body, reduced=range(1 + dims, 1 + 2 * dims)
     )
-    return made
+    return result
 
 
 def max_pool_backward(
-    b: LinalgBuilder, w: SlidingWindow, grad: StridedValue, places: StridedValue, dtype: str
+    b: LinalgBuilder, w: SlidingWindow, grad: StridedValue, indices: StridedValue, dtype: str
 ) -> StridedValue:
     """Return the gradient of a max pooling: by input element, the sum over windows that chose it.
 
@@ -255,7 +255,7 @@ def max_pool_backward(
         b: The builder.
         w: The windows.
         grad: Gradients [planes, windows...].
-        places: The chosen index of each window in its plane, in the same shape.
+        indices: The chosen index of each window in its plane, in the same shape.
         dtype: The result's dtype.
     """
     if w.partitions_input or any(d != 1 for d in w.dilation):
@@ -263,7 +263,9 @@ def max_pool_backward(
         def element(g: ScalarExpr, chosen: ScalarExpr, position: ScalarExpr) -> ScalarExpr:
             return e.where(chosen.eq(position), g.to(dtype), 0)
 
-        return pool_backward(b, w, [(grad, 0), (places, -1)], dtype, element, numbered=places.dtype)
+        return pool_backward(
+            b, w, [(grad, 0), (indices, -1)], dtype, element, numbered=indices.dtype
+        )
     dims = w.dims
     # Window o contains element i if 0 <= i + padding - o * stride < kernel: for i = a * stride + r,
     # the windows from a + first to a + last.
@@ -279,22 +281,22 @@ def max_pool_backward(
     low = [0, *(-at for at in first)]
     high = [0, *(a - 1 + at - (o - 1) for a, at, o in zip(blocks, last, w.out, strict=True))]
     covered = [a * s for a, s in zip(blocks, w.stride, strict=True)]
-    numbers = b.reshape(plane_indices(b, w.size, covered, places.dtype), kept[1:])
+    numbers = b.reshape(plane_indices(b, w.size, covered, indices.dtype), kept[1:])
     # beyond the windows, the gradient is 0 and the index arbitrary
-    reading = [LoopInput(b.pad(x, low, high, 0), index) for x in (grad, places)]
+    reading = [LoopInput(b.pad(x, low, high, 0), index) for x in (grad, indices)]
 
     def body(
         g: ScalarExpr, chosen: ScalarExpr, position: ScalarExpr, carried: ScalarExpr
     ) -> ScalarExpr:
         return carried + e.where(chosen.eq(position), g.to(dtype), 0)
 
-    (made,) = b.generic(
+    (result,) = b.generic(
         loops,
         [*reading, LoopInput(numbers, range(1, 1 + 2 * dims))],
         [LoopOutput(dtype, kept, range(1 + 2 * dims), 0)],
         body,
         reduced=range(1 + 2 * dims, 1 + 3 * dims),
     )
-    made = b.reshape(made, (w.planes, *covered))
+    result = b.reshape(result, (w.planes, *covered))
     beyond = [0, *(n - whole for n, whole in zip(w.size, covered, strict=True))]
-    return b.pad(made, [0] * (1 + dims), beyond, 0) if any(beyond) else made
+    return b.pad(result, [0] * (1 + dims), beyond, 0) if any(beyond) else result

@@ -78,8 +78,8 @@ class SortedRows:
             return self.values(b), self.packed
         element, shape = self._element(b), self.packed.shape
         results = TensorType(self.dtype, shape), TensorType("i64", shape)
-        values, places = b.pointwise_all(lambda p: (element(p), _place(p)), [self.packed], results)
-        return values, places
+        values, indices = b.pointwise_all(lambda p: (element(p), _place(p)), [self.packed], results)
+        return values, indices
 
     def _element(self, b: LinalgBuilder) -> Callable[[ScalarExpr], ScalarExpr]:
         if self.source is not None:
@@ -145,14 +145,19 @@ def _sorted(
     `pack` may use ``b.index(k)``.
     """
     # the sorted dimension becomes the innermost
-    moved = [*(k for k in range(x.rank) if k != dim), dim]
-    *outer, length = (x.shape[k] for k in moved)
+    dims_last = [*(k for k in range(x.rank) if k != dim), dim]
+    *outer, length = (x.shape[k] for k in dims_last)
     (numbers,) = b.generic(
-        x.shape, [LoopInput(x, range(x.rank))], [LoopOutput("i64", (*outer, length), moved)], pack
+        x.shape,
+        [LoopInput(x, range(x.rank))],
+        [LoopOutput("i64", (*outer, length), dims_last)],
+        pack,
     )
     rows = math.prod(outer)
-    made = b.create("ftm.sort", "i64", (rows, most), [b.tensor(b.reshape(numbers, (rows, length)))])
-    return b.reshape(made, (*outer, most)).permute([moved.index(k) for k in range(x.rank)])
+    result = b.create(
+        "ftm.sort", "i64", (rows, most), [b.tensor(b.reshape(numbers, (rows, length)))]
+    )
+    return b.reshape(result, (*outer, most)).permute([dims_last.index(k) for k in range(x.rank)])
 
 
 def _packed(b: LinalgBuilder, key: ScalarExpr, dim: int) -> ScalarExpr:
@@ -203,8 +208,8 @@ def _order_wide(
     def lower(value: ScalarExpr) -> ScalarExpr:
         return _packed(b, (key_of(value) & 0xFFFFFFFF) - (1 << 31), dim)
 
-    def extract(tensor: StridedValue, place: ScalarExpr) -> ScalarExpr:
-        return b.extract(tensor, [place if k == dim else b.index(k) for k in range(x.rank)])
+    def extract(tensor: StridedValue, index: ScalarExpr) -> ScalarExpr:
+        return b.extract(tensor, [index if k == dim else b.index(k) for k in range(x.rank)])
 
     def upper(packed: ScalarExpr) -> ScalarExpr:
         return _packed(b, key_of(extract(source, _place(packed))) >> 32, dim)
@@ -212,7 +217,7 @@ def _order_wide(
     first = _sorted(b, lower, x, dim, x.shape[dim])
     second = _sorted(b, upper, first, dim, most)
     whole = first
-    places = b.pointwise(
+    indices = b.pointwise(
         lambda p: _place(extract(whole, _place(p))), [second], TensorType("i64", second.shape)
     )
-    return SortedRows(places, x.dtype, dim, descending, source)
+    return SortedRows(indices, x.dtype, dim, descending, source)

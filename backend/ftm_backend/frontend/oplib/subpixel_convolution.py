@@ -125,13 +125,13 @@ def _some_taps(b: LinalgBuilder, weight: StridedValue, phases: Sequence[_Phase])
             for k, phase in enumerate(phases, start=2)
         ),
     ]
-    (made,) = b.generic(
+    (result,) = b.generic(
         shape,
         [LoopInput(weight, index)],
         [LoopOutput(weight.dtype, shape, range(len(shape)))],
         lambda v: v,
     )
-    return made
+    return result
 
 
 def _interleaved(
@@ -186,16 +186,16 @@ def _interleaved(
 
 
 def _stacked(
-    b: LinalgBuilder, made: Sequence[StridedValue | None], shape: Sequence[int], dtype: str
+    b: LinalgBuilder, result: Sequence[StridedValue | None], shape: Sequence[int], dtype: str
 ) -> StridedValue:
     """Stack tensors of `shape` along a new first dimension; None stands for zeros."""
-    whole = (len(made), *shape)
+    whole = (len(result), *shape)
     strides = row_major(whole)
     parts = [
         (m, Strided(m.shape, strides[1:], r * strides[0]))
-        for r, m in enumerate(made)
+        for r, m in enumerate(result)
         if m is not None
     ]
     return b.insert_slices(
-        b.empty(dtype, whole) if None not in made else b.full(0, dtype, whole), parts
+        b.empty(dtype, whole) if None not in result else b.full(0, dtype, whole), parts
     )

@@ -41,8 +41,10 @@ def _index_select(
     shape = [1] * self.rank
     dim %= self.rank
     shape[dim] = index.type.numel
-    wanted = (*self.shape[:dim], index.type.numel, *self.shape[dim + 1 :])
-    return b.reshape(_along(b, self, dim, b.reshape(index, shape).expand(wanted)), b.result.shape)
+    expanded_shape = (*self.shape[:dim], index.type.numel, *self.shape[dim + 1 :])
+    return b.reshape(
+        _along(b, self, dim, b.reshape(index, shape).expand(expanded_shape)), b.result.shape
+    )
 
 
 @lowering("aten::gather", ALL, "gather", EXACT)
@@ -60,11 +62,11 @@ def _along(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) 
         return b.full(0, self.dtype, index.shape)
     source = self
 
-    def body(place: ScalarExpr) -> ScalarExpr:
+    def body(position: ScalarExpr) -> ScalarExpr:
         return b.extract(
             source,
             [
-                checked_index(place, self.shape[k]) if k == dim else b.index(k)
+                checked_index(position, self.shape[k]) if k == dim else b.index(k)
                 for k in range(self.rank)
             ],
         )
@@ -77,7 +79,7 @@ def _take(b: LinalgBuilder, self: StridedValue, index: StridedValue) -> StridedV
     count = self.type.numel
     flat = b.reshape(self, (count,))
     return b.pointwise(
-        lambda place: b.extract(flat, [wrapped_index(place, count)]), [index], b.result
+        lambda position: b.extract(flat, [wrapped_index(position, count)]), [index], b.result
     )
 
 
@@ -92,9 +94,9 @@ def indexed(
     """
     indices = [*indices, *[None] * (x.rank - len(indices))]
     dims = [k for k, i in enumerate(indices) if i is not None]
-    rest = [k for k in range(x.rank) if k not in dims]
+    other_dims = [k for k in range(x.rank) if k not in dims]
     adjacent = dims == list(range(dims[0], dims[-1] + 1))
-    return dims, rest, dims[0] if adjacent else 0
+    return dims, other_dims, dims[0] if adjacent else 0
 
 
 def check_integers(indices: Sequence[StridedValue | None]) -> None:
@@ -126,17 +128,17 @@ def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 )
 def _index(b: LinalgBuilder, self: StridedValue, indices: list[StridedValue]) -> StridedValue:
     check_integers(indices)
-    dims, rest, front = indexed(self, indices)
+    dims, other_dims, front = indexed(self, indices)
     source, chosen = self, [i for i in indices if i is not None]
     width = len(common_shape([i.shape for i in chosen]))
-    places = [b.reshape(i, (*i.shape, *[1] * (len(rest) - front))) for i in chosen]
+    positions = [b.reshape(i, (*i.shape, *[1] * (len(other_dims) - front))) for i in chosen]
 
     def body(*values: ScalarExpr) -> ScalarExpr:
         coordinates: dict[int, ScalarExpr] = {
             d: wrapped_index(v, self.shape[d]) for d, v in zip(dims, values, strict=True)
         }
-        for position, k in enumerate(rest):
+        for position, k in enumerate(other_dims):
             coordinates[k] = b.index(position if position < front else position + width)
         return b.extract(source, [coordinates[k] for k in range(self.rank)])
 
-    return b.pointwise(body, places, b.result)
+    return b.pointwise(body, positions, b.result)

@@ -56,11 +56,11 @@ def _index_put(
     if len(chosen) == 1 and chosen[0].dtype == "i1":
         return _put_where(b, self, indices, values, accumulate)
     check_integers(indices)
-    dims, rest, front = indexed(self, indices)
+    dims, other_dims, front = indexed(self, indices)
     kind, dtype, _ = scatter_reduction("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
-    places = common_shape([i.shape for i in chosen])
-    inner = tuple(self.shape[k] for k in rest)
-    count, width = math.prod(places), math.prod(inner)
+    positions = common_shape([i.shape for i in chosen])
+    inner = tuple(self.shape[k] for k in other_dims)
+    count, width = math.prod(positions), math.prod(inner)
     row_strides = row_major([self.shape[k] for k in dims])
 
     def flat(*coordinates: ScalarExpr) -> ScalarExpr:
@@ -70,21 +70,21 @@ def _index_put(
         ]
         return sum(terms[1:], terms[0])
 
-    rows = b.reshape(b.pointwise(flat, chosen, tensor_type("i64", places)), (count,))
+    rows = b.reshape(b.pointwise(flat, chosen, tensor_type("i64", positions)), (count,))
     # values broadcast to the shape of x[indices], which may contain the index dimensions anywhere
-    selected = (*inner[:front], *places, *inner[front:])
+    selected = (*inner[:front], *positions, *inner[front:])
     spread = b.cast(values, dtype).expand(selected)
     order = [
-        *range(front, front + len(places)),
+        *range(front, front + len(positions)),
         *range(front),
-        *range(front + len(places), len(selected)),
+        *range(front + len(positions), len(selected)),
     ]
     updates = b.reshape(spread.permute(order), (count, width))
-    moved = b.cast(self, dtype).permute([*dims, *rest])
-    dest = b.reshape(moved, (math.prod(self.shape[k] for k in dims), width))
-    made = b.reshape(scatter_rows(b, dest, rows, updates, kind), moved.shape)
-    back = [*dims, *rest]
-    return b.cast(made.permute([back.index(k) for k in range(self.rank)]), self.dtype)
+    dims_first = b.cast(self, dtype).permute([*dims, *other_dims])
+    dest = b.reshape(dims_first, (math.prod(self.shape[k] for k in dims), width))
+    result = b.reshape(scatter_rows(b, dest, rows, updates, kind), dims_first.shape)
+    order_back = [*dims, *other_dims]
+    return b.cast(result.permute([order_back.index(k) for k in range(self.rank)]), self.dtype)
 
 
 def _put_where(
@@ -123,7 +123,7 @@ def _put_where(
             lambda x, m, v: e.where(m, combined(x, v), x), [self, spread, one], self.type
         )
     ranks, total = ranks_of(b, mask)
-    wanted, source, strides = (
+    value_count, source, strides = (
         values.shape[count_dim],
         flat_source(b, values),
         row_major(values.shape),
@@ -131,15 +131,17 @@ def _put_where(
 
     def body(x: ScalarExpr, m: ScalarExpr, rank: ScalarExpr, ones: ScalarExpr) -> ScalarExpr:
         # any other count of values than the mask's is an error, even if larger
-        place = (
-            e.where(ones.eq(wanted), e.where(m, checked_index(rank, wanted), 0), OUT_OF_BOUNDS)
+        index = (
+            e.where(
+                ones.eq(value_count), e.where(m, checked_index(rank, value_count), 0), OUT_OF_BOUNDS
+            )
             * strides[count_dim]
         )
         for k, size in enumerate(values.shape):
             if k != count_dim and size != 1:
                 loop = k + self.rank - values.rank + (0 if k > count_dim else 1 - mask.rank)
-                place = place + b.index(loop) * strides[k]
-        return e.where(m, combined(x, b.extract(source, [place])), x)
+                index = index + b.index(loop) * strides[k]
+        return e.where(m, combined(x, b.extract(source, [index])), x)
 
     reading = [self, spread, b.reshape(ranks, spread.shape), b.reshape(total, (1,) * self.rank)]
     return b.pointwise(body, reading, self.type)
@@ -156,10 +158,10 @@ def _put(
     kind, dtype, _ = scatter_reduction("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
     size, count = self.type.numel, index.type.numel
     rows = b.pointwise(
-        lambda place: wrapped_index(place, size),
+        lambda position: wrapped_index(position, size),
         [b.reshape(index, (count,))],
         tensor_type("i64", (count,)),
     )
     updates = b.cast(b.reshape(source, (count, 1)), dtype)
-    made = scatter_rows(b, b.cast(b.reshape(self, (size, 1)), dtype), rows, updates, kind)
-    return b.cast(b.reshape(made, self.shape), self.dtype)
+    result = scatter_rows(b, b.cast(b.reshape(self, (size, 1)), dtype), rows, updates, kind)
+    return b.cast(b.reshape(result, self.shape), self.dtype)

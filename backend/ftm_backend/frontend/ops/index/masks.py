@@ -71,8 +71,8 @@ def _masked_scatter_backward(
         tensor_type("i64", (count,)),
     )
     zeros = b.full(0, grad_output.dtype, (size + 1, 1))
-    made = scatter_rows(b, zeros, rows, b.reshape(grad_output, (count, 1)), "set")
-    return b.reshape(made.slice(0, 0, size), sizes)
+    result = scatter_rows(b, zeros, rows, b.reshape(grad_output, (count, 1)), "set")
+    return b.reshape(result.slice(0, 0, size), sizes)
 
 
 recorded("aten::nonzero_static", layout="cpu")
@@ -102,12 +102,12 @@ def _nonzero_static(
         return found
 
     shape = (*self.shape, rank)
-    (places,) = b.generic(shape, [], [LoopOutput("i64", shape, range(rank + 1))], coordinate)
+    (indices,) = b.generic(shape, [], [LoopOutput("i64", shape, range(rank + 1))], coordinate)
     listed = scatter_rows(
         b,
         b.full(fill_value, "i64", (size + 1, rank)),
         rows,
-        b.reshape(places, (count, rank)),
+        b.reshape(indices, (count, rank)),
         "set",
     )
     return listed.slice(0, 0, size)

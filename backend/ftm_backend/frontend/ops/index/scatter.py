@@ -40,7 +40,7 @@ recorded(
     forbids_overlap=True,
 )
 
-# --- along a dimension, place by place
+# --- along a dimension, element by element
 # -----------------------------------------------------------------------
 
 
@@ -50,15 +50,15 @@ def element_rows(
     """Return the flat index into `shape` of each element of `index` along `dim`, i64 [count]."""
     strides = row_major(shape)
 
-    def body(place: ScalarExpr) -> ScalarExpr:
-        flat = checked_index(place, shape[dim]) * strides[dim]
+    def body(position: ScalarExpr) -> ScalarExpr:
+        flat = checked_index(position, shape[dim]) * strides[dim]
         for k in range(len(shape)):
             if k != dim:
                 flat = flat + b.index(k) * strides[k]
         return flat
 
-    made = b.pointwise(body, [index], tensor_type("i64", index.shape))
-    return b.reshape(made, (index.type.numel,))
+    result = b.pointwise(body, [index], tensor_type("i64", index.shape))
+    return b.reshape(result, (index.type.numel,))
 
 
 def _column(
@@ -205,7 +205,9 @@ def _checked(
     size: int,
     check: Callable[[ScalarExpr, int], ScalarExpr] = checked_index,
 ) -> StridedValue:
-    return b.pointwise(lambda place: check(place, size), [index], tensor_type("i64", index.shape))
+    return b.pointwise(
+        lambda position: check(position, size), [index], tensor_type("i64", index.shape)
+    )
 
 
 def _put_slices(
@@ -226,8 +228,8 @@ def _put_slices(
         )
     else:
         updates = b.full(source, x.dtype, (index.type.numel, dest.shape[1]))
-    made = scatter_rows(b, dest, rows, updates, "set")
-    return b.reshape(rows_to_dim(b, made, x.shape, dim), self.shape)
+    result = scatter_rows(b, dest, rows, updates, "set")
+    return b.reshape(rows_to_dim(b, result, x.shape, dim), self.shape)
 
 
 @lowering("aten::index_copy", ALL, "index_copy", EXACT)
@@ -267,10 +269,10 @@ def _index_add(
     scale = b.scalar_operand(alpha, dtype)
     scaled = b.pointwise(lambda v: v.to(dtype) * scale, [source], tensor_type(dtype, source.shape))
     rows = _checked(b, index, x.shape[dim])
-    made = scatter_rows(
+    result = scatter_rows(
         b, dim_to_rows(b, b.cast(x, dtype), dim), rows, dim_to_rows(b, scaled, dim), kind
     )
-    return b.cast(b.reshape(rows_to_dim(b, made, x.shape, dim), self.shape), self.dtype)
+    return b.cast(b.reshape(rows_to_dim(b, result, x.shape, dim), self.shape), self.dtype)
 
 
 @lowering("aten::index_reduce", NUMBERS, "index_reduce", SUMS)
@@ -293,8 +295,8 @@ def _index_reduce(
         dim_to_rows(b, b.cast(source, dtype), dim),
     )
     rows = _checked(b, index, x.shape[dim])
-    made = _combined(b, dest, rows, updates, kind, identity, include_self, reduce == "mean")
-    return b.cast(b.reshape(rows_to_dim(b, made, x.shape, dim), self.shape), self.dtype)
+    result = _combined(b, dest, rows, updates, kind, identity, include_self, reduce == "mean")
+    return b.cast(b.reshape(rows_to_dim(b, result, x.shape, dim), self.shape), self.dtype)
 
 
 @lowering("aten::unfold_backward", FLOATS, "unfold_backward", SUMS)
@@ -314,6 +316,6 @@ def _unfold_backward(
     def row() -> ScalarExpr:
         return b.index(0) * step + b.index(1)
 
-    (places,) = b.generic((windows, size), [], [LoopOutput("i64", (windows, size), (0, 1))], row)
-    made = scatter_rows(b, zeros, b.reshape(places, (windows * size,)), updates, "add")
-    return b.cast(rows_to_dim(b, made, input_sizes, dim), grad_in.dtype)
+    (indices,) = b.generic((windows, size), [], [LoopOutput("i64", (windows, size), (0, 1))], row)
+    result = scatter_rows(b, zeros, b.reshape(indices, (windows * size,)), updates, "add")
+    return b.cast(rows_to_dim(b, result, input_sizes, dim), grad_in.dtype)

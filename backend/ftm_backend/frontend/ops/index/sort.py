@@ -162,11 +162,11 @@ def _is_in(
     few = count <= _FEW
     table = tests if few else sort_rows(b, tests, 0).values(b)
 
-    def test(place: ScalarExpr) -> ScalarExpr:
-        return b.extract(table, [place]).to(common)
+    def test(index: ScalarExpr) -> ScalarExpr:
+        return b.extract(table, [index]).to(common)
 
-    def ranked(place: ScalarExpr) -> ScalarExpr:
-        at = test(place)
+    def ranked(index: ScalarExpr) -> ScalarExpr:
+        at = test(index)
         return e.where(e.isnan(at), math.inf, at) if at.is_float else at  # NaN is sorted last
 
     def body(value: ScalarExpr) -> ScalarExpr:
@@ -223,9 +223,9 @@ def _isin_of_scalar(
     invert: bool = False,
 ) -> StridedValue:
     common = b.promoted_dtype([element, test_elements])
-    wanted = b.scalar_operand(element, common)
+    target = b.scalar_operand(element, common)
     found = reduce(
-        b, "or", [test_elements], range(test_elements.rank), "i1", lambda v: v.to(common).eq(wanted)
+        b, "or", [test_elements], range(test_elements.rank), "i1", lambda v: v.to(common).eq(target)
     )
     found = b.reshape(found, ())
     return b.pointwise(lambda f: ~f, [found], b.result) if invert else found

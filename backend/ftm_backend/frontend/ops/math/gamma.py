@@ -79,8 +79,8 @@ def lgamma(x: ScalarExpr) -> ScalarExpr:
 
 def _cotangent(x: ScalarExpr) -> ScalarExpr:
     """Return cot(pi * x), exactly 0 halfway between integers."""
-    place = _centred(x)
-    return e.sin((place.const(0.5) - abs(place)) * math.pi) / e.sin(place * math.pi)
+    position = _centred(x)
+    return e.sin((position.const(0.5) - abs(position)) * math.pi) / e.sin(position * math.pi)
 
 
 def digamma(x: ScalarExpr) -> ScalarExpr:

@@ -65,12 +65,14 @@ def _cholesky_ex(
         inputs = [lower, factors.unsqueeze(2), factors.unsqueeze(1), k]
         return [b.pointwise(updated, inputs, TensorType(lower.dtype, shape)), failed]
 
-    made, failed = iterate(b, n, [matrices, b.full(0, "i32", (batch, 1))], step)
+    result, failed = iterate(b, n, [matrices, b.full(0, "i32", (batch, 1))], step)
 
     def triangle(value: ScalarExpr) -> ScalarExpr:
         return e.where(b.index(2) > b.index(1), 0, value)
 
-    factor = b.reshape(b.pointwise(triangle, [made], TensorType(made.dtype, shape)), b.result.shape)
+    factor = b.reshape(
+        b.pointwise(triangle, [result], TensorType(result.dtype, shape)), b.result.shape
+    )
     return factor.transpose() if upper else factor, b.reshape(failed, b.result_type(1).shape)
 
 

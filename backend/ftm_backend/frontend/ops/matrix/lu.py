@@ -65,9 +65,9 @@ def _lu_factor_ex(
             at_pivot: ScalarExpr,
             at_k: ScalarExpr,
             number: ScalarExpr,
-            place: ScalarExpr,
+            index: ScalarExpr,
         ) -> ScalarExpr:
-            value = e.where(b.index(1).eq(place), at_k, value)
+            value = e.where(b.index(1).eq(index), at_k, value)
             return e.where(at_pivot.eq(0), value, value / at_pivot)
 
         factors = b.pointwise(
@@ -80,10 +80,10 @@ def _lu_factor_ex(
             right: ScalarExpr,
             old: ScalarExpr,
             number: ScalarExpr,
-            place: ScalarExpr,
+            index: ScalarExpr,
         ) -> ScalarExpr:
             i, j = b.index(1), b.index(2)
-            value = e.where(i.eq(place), old, value)
+            value = e.where(i.eq(index), old, value)
             below = e.where(j.eq(number), left, e.where(j > number, value - left * right, value))
             return e.where(i.eq(number), right, e.where(i > number, below, value))
 
@@ -102,8 +102,8 @@ def _lu_factor_ex(
 
         failed = b.pointwise(failure, [failed, divisor, k], TensorType("i32", (batch, 1)))
 
-        def noted(seen: ScalarExpr, place: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
-            return e.where(b.index(1).eq(number), (place + 1).to("i32"), seen)
+        def noted(seen: ScalarExpr, index: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
+            return e.where(b.index(1).eq(number), (index + 1).to("i32"), seen)
 
         return [
             matrix,
@@ -133,7 +133,7 @@ def _order_of(
         (order,) = states
         chosen = at.row(swaps, *((count - 1, -1) if inverse else (0, 1)))
         other = b.pointwise(
-            lambda place: place.to("i64") - 1, [chosen.unsqueeze(1)], TensorType("i64", (batch, 1))
+            lambda index: index.to("i64") - 1, [chosen.unsqueeze(1)], TensorType("i64", (batch, 1))
         )
         first, second = (
             extract_row(b, order.unsqueeze(2), k),
@@ -145,10 +145,10 @@ def _order_of(
             at_k: ScalarExpr,
             at_other: ScalarExpr,
             number: ScalarExpr,
-            place: ScalarExpr,
+            index: ScalarExpr,
         ) -> ScalarExpr:
             i = b.index(1)
-            return e.where(i.eq(number), at_other, e.where(i.eq(place), at_k, value))
+            return e.where(i.eq(number), at_other, e.where(i.eq(index), at_k, value))
 
         return [
             b.pointwise(swapped, [order, first, second, k, other], TensorType("i64", (batch, rows)))
@@ -229,11 +229,11 @@ def _lu_unpack(
     if unpack_pivots:
         order = _order_of(b, flatten_batch(b, LU_pivots, 1), rows)
 
-        def one(place: ScalarExpr) -> ScalarExpr:
-            return e.where(place.eq(b.index(1)), b.constant(1, dtype), b.constant(0, dtype))
+        def one(index: ScalarExpr) -> ScalarExpr:
+            return e.where(index.eq(b.index(1)), b.constant(1, dtype), b.constant(0, dtype))
 
-        made = b.pointwise(
+        result = b.pointwise(
             one, [order.unsqueeze(1)], TensorType(dtype, (order.shape[0], rows, rows))
         )
-        permutation = b.reshape(made, b.result_type(0).shape)
+        permutation = b.reshape(result, b.result_type(0).shape)
     return permutation, lower, upper

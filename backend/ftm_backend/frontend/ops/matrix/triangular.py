@@ -36,15 +36,15 @@ def _solve_triangular(
             ),
             shape,
         )
-    turned = right.transpose()
+    transposed_rhs = right.transpose()
     solved = solve_triangular(
         b,
         flatten_batch(b, triangle.transpose()),
-        flatten_batch(b, turned),
+        flatten_batch(b, transposed_rhs),
         upper=not upper,
         unit=unitriangular,
     )
-    return b.reshape(solved, turned.shape).transpose()
+    return b.reshape(solved, transposed_rhs.shape).transpose()
 
 
 @lowering("aten::triangular_solve", DTYPES, "triangular_solve", SOLUTION_TOLERANCE)

@@ -45,7 +45,7 @@ def _even(dims: int, shape: Sequence[int], out: Sequence[int]) -> SlidingWindow 
 
 def _averages(size: int, out: int) -> Taps:
     return [
-        [(place, 1.0 / len(_range(o, size, out))) for place in _range(o, size, out)]
+        [(index, 1.0 / len(_range(o, size, out))) for index in _range(o, size, out)]
         for o in range(out)
     ]
 
@@ -75,7 +75,7 @@ def _places_backward(dims: int) -> Lower:
         output_size: list[int] | None = None,
     ) -> StridedValue:
         count = math.prod(self.shape[-dims:])
-        made = _in_planes(
+        result = _in_planes(
             b,
             grad_output,
             indices,
@@ -83,7 +83,7 @@ def _places_backward(dims: int) -> Lower:
             count,
             compute_dtype(self.dtype),
         )
-        return b.cast(b.reshape(made, self.shape), self.dtype)
+        return b.cast(b.reshape(result, self.shape), self.dtype)
 
     return lower
 
@@ -94,7 +94,7 @@ def _maximum(
     out: Sequence[int],
     kernel: Sequence[int],
     tables: Sequence[tuple[StridedValue, list[int]]],
-    place: Callable[[Sequence[ScalarExpr], Sequence[ScalarExpr]], list[ScalarExpr]],
+    position: Callable[[Sequence[ScalarExpr], Sequence[ScalarExpr]], list[ScalarExpr]],
 ) -> tuple[StridedValue, StridedValue]:
     """Return the maxima of windows, and their indices in the planes.
 
@@ -104,7 +104,7 @@ def _maximum(
         out: Number of windows by dimension.
         kernel: Extents of the largest window.
         tables: Pairs of a tensor and its index over the loops plane, window, tap.
-        place: From the tables' ScalarExprs and the tap's coordinates to the element's coordinates.
+        position: From the tables' ScalarExprs and the tap's coordinates to those of the element.
     """
     dims, source = len(out), planes
     strides, shape = row_major(planes.shape[1:]), (planes.shape[0], *out)
@@ -112,7 +112,7 @@ def _maximum(
     reading = [LoopInput(value, index) for value, index in tables]
 
     def where(args: Sequence[ScalarExpr]) -> list[ScalarExpr]:
-        return place(args[: len(reading)], [b.index(k) for k in inner])
+        return position(args[: len(reading)], [b.index(k) for k in inner])
 
     (values,) = b.generic(
         loops,
@@ -146,8 +146,8 @@ def _adaptive_max(
     out = b.result.shape
     even = _even(dims, x.shape, out)
     if even is not None:
-        values, places = maximum_of_windows(b, x, even)
-        return values, b.cast(places, "i64")
+        values, indices = maximum_of_windows(b, x, even)
+        return values, b.cast(indices, "i64")
     size = x.shape[-dims:]
     ranges = [[_range(o, n, m) for o in range(m)] for n, m in zip(size, out[-dims:], strict=True)]
     kernel = [max(map(len, row), default=0) for row in ranges]
@@ -192,10 +192,10 @@ def _fractional(
             if m == 1:
                 return sample.to("i64") * 0 + (n - extent)
             alpha = sample.to(dtype).const(n - extent) / (m - 1)
-            place = ((b.index(1).to(dtype) + sample.to(dtype)) * alpha).to("i64") - (
+            index = ((b.index(1).to(dtype) + sample.to(dtype)) * alpha).to("i64") - (
                 sample.to(dtype) * alpha
             ).to("i64")
-            return e.where(b.index(1).eq(m - 1), n - extent, place)
+            return e.where(b.index(1).eq(m - 1), n - extent, index)
 
         tables.append((b.pointwise(start, [column], TensorType("i64", (count, m))), [0, 1 + k]))
     planes = b.reshape(x, (count, *size))
@@ -210,9 +210,9 @@ def _fractional(
 
 
 def _shaped(
-    b: LinalgBuilder, made: tuple[StridedValue, StridedValue]
+    b: LinalgBuilder, result: tuple[StridedValue, StridedValue]
 ) -> tuple[StridedValue, StridedValue]:
-    return b.reshape(made[0], b.result.shape), b.reshape(made[1], b.result.shape)
+    return b.reshape(result[0], b.result.shape), b.reshape(result[1], b.result.shape)
 
 
 def _records(dims: int) -> None:
@@ -280,14 +280,14 @@ def _records(dims: int) -> None:
         rows = b.pointwise(
             lambda i: checked_index(i, count) + b.index(0) * count, [flat], flat.type
         )
-        made = scatter_rows(
+        result = scatter_rows(
             b,
             b.full(0, self.dtype, (planes * count, 1)),
             b.reshape(rows, (self.type.numel,)),
             b.reshape(self, (self.type.numel, 1)),
             "set",
         )
-        return b.reshape(made, b.result.shape)
+        return b.reshape(result, b.result.shape)
 
 
 _records(2)

@@ -97,15 +97,15 @@ def _statistics(
     b: LinalgBuilder, mean: StridedValue, deviation: StridedValue, training: bool
 ) -> tuple[StridedValue | None, StridedValue | None]:
     """Return mean and deviation in the op's result shapes; empty in evaluation."""
-    made: list[StridedValue | None] = []
+    result: list[StridedValue | None] = []
     for value, type_ in zip((mean, deviation), b.results[1:3], strict=True):
         if type_ is None:
-            made.append(None)
+            result.append(None)
         elif type_.numel == 0:
-            made.append(b.full(0, type_.dtype, type_.shape))
+            result.append(b.full(0, type_.dtype, type_.shape))
         else:
-            made.append(b.cast(b.reshape(value, type_.shape), type_.dtype))
-    return made[0], made[1]
+            result.append(b.cast(b.reshape(value, type_.shape), type_.dtype))
+    return result[0], result[1]
 
 
 @lowering(
@@ -130,8 +130,8 @@ def _native_batch_norm(
     out, mean, deviation, new_mean, new_var = _batch_norm(
         b, input, weight, bias, running_mean, running_var, training, momentum, eps
     )
-    made = (out, *_statistics(b, mean, deviation, training))
-    return (*made, new_mean, new_var) if len(b.results) == 5 else made
+    result = (out, *_statistics(b, mean, deviation, training))
+    return (*result, new_mean, new_var) if len(b.results) == 5 else result
 
 
 @lowering("aten::native_batch_norm_backward", FLOATS, "batch_norm_backward", ROWS)

@@ -138,7 +138,7 @@ def _window_correlation(
     c = 3 + dims
     windows = [b.dim(3 + k) * stride[k] + b.dim(c + 1 + k) * dilation[k] for k in range(dims)]
     loops = (batch, groups, filters, *out, channels, *kernel)
-    (made,) = b.generic(
+    (result,) = b.generic(
         loops,
         [
             LoopInput(data, [0, 1, c, *windows]),
@@ -148,7 +148,7 @@ def _window_correlation(
         lambda v, w, carried: carried + v.to(dtype) * w.to(dtype),
         reduced=range(c, c + 1 + dims),
     )
-    return b.reshape(made, (batch, groups * filters, *out))
+    return b.reshape(result, (batch, groups * filters, *out))
 
 
 def _transposed_weight(b: LinalgBuilder, weight: StridedValue, groups: int) -> StridedValue:
@@ -264,14 +264,14 @@ def _convolution(
 ) -> StridedValue:
     g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)
     size = [1] * g.widened + list(b.result.shape[2:])
-    made = b.reshape(
+    result = b.reshape(
         _forward(b, g.lift(input), g.lift(weight), g, transposed, size), b.result.shape
     )
     if bias is None:
-        return b.cast(made, b.result.dtype)
-    channel = b.reshape(bias, (1, bias.type.numel, *[1] * (made.rank - 2)))
+        return b.cast(result, b.result.dtype)
+    channel = b.reshape(bias, (1, bias.type.numel, *[1] * (result.rank - 2)))
     return b.pointwise(
-        lambda v, c: (v + c.to(v.dtype)).to(b.result.dtype), [made, channel], b.result
+        lambda v, c: (v + c.to(v.dtype)).to(b.result.dtype), [result, channel], b.result
     )
 
 
@@ -297,10 +297,10 @@ def _convolution_backward(
     x, w, grad = g.lift(input), g.lift(weight), g.lift(grad_output)
     if b.results[0] is not None:
         if transposed:
-            made = _forward(b, grad, w, g, False, x.shape[2:])
+            result = _forward(b, grad, w, g, False, x.shape[2:])
         else:
-            made = _scatter_windows(b, grad, w, g, x.shape[2:])
-        grads[0] = b.cast(b.reshape(made, input.shape), input.dtype)
+            result = _scatter_windows(b, grad, w, g, x.shape[2:])
+        grads[0] = b.cast(b.reshape(result, input.shape), input.dtype)
     if b.results[1] is not None:
         # the weight gradient of a transposed convolution is that of the convolution with input and
         # gradient exchanged
@@ -328,7 +328,7 @@ def _weight_gradient(
     gradient = b.reshape(grad, (batch, groups, filters, *out))
     n = 3 + dims  # loops: g, f, c, kernel..., n, out...
     windows = [b.dim(n + 1 + k) * g.stride[k] + b.dim(3 + k) * g.dilation[k] for k in range(dims)]
-    (made,) = b.generic(
+    (result,) = b.generic(
         (groups, filters, channels, *kernel, batch, *out),
         [
             LoopInput(gradient, [n, 0, 1, *range(n + 1, n + 1 + dims)]),
@@ -338,4 +338,4 @@ def _weight_gradient(
         lambda d, v, carried: carried + d.to(dtype) * v.to(dtype),
         reduced=range(n, n + 1 + dims),
     )
-    return made
+    return result

@@ -96,8 +96,8 @@ def _cdist(
     b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, compute_mode: int | None
 ) -> StridedValue:
     dtype = x1.dtype
-    made = _norm(b, x1.unsqueeze(x1.rank - 1), x2.unsqueeze(x2.rank - 2), p, dtype)
-    return b.reshape(made, b.result.shape)
+    result = _norm(b, x1.unsqueeze(x1.rank - 1), x2.unsqueeze(x2.rank - 2), p, dtype)
+    return b.reshape(result, b.result.shape)
 
 
 @lowering("aten::_cdist_backward", ("f32", "f64"), "cdist_backward", _DISTANCES)
@@ -112,7 +112,7 @@ def _cdist_backward(
     if not b.result.numel or not grad.type.numel:
         return b.full(0, x1.dtype, b.result.shape)
     rank = grad.rank
-    made = _gradient(
+    result = _gradient(
         b,
         x1.unsqueeze(x1.rank - 1),
         x2.unsqueeze(x2.rank - 2),
@@ -122,7 +122,7 @@ def _cdist_backward(
         [rank - 1],
         x1.dtype,
     )
-    return b.reshape(made, b.result.shape)
+    return b.reshape(result, b.result.shape)
 
 
 def _pairs(rows: int) -> tuple[list[int], list[int]]:
@@ -150,21 +150,21 @@ def _pdist_backward(
         return b.full(0, self.dtype, self.shape)
     # (i, j) and (j, i) share an entry; a row with itself has slope 0
     number = {pair: k for k, pair in enumerate(zip(*_pairs(rows), strict=True))}
-    places = b.constant_vector(
+    positions = b.constant_vector(
         [number.get((min(i, j), max(i, j)), 0) for i in range(rows) for j in range(rows)], "i64"
     )
-    square = b.reshape(places, (rows, rows))
+    square = b.reshape(positions, (rows, rows))
 
     def spread(x: StridedValue, diagonal: float) -> StridedValue:
         flat = b.reshape(x, (x.type.numel,))
-        made = b.pointwise(
+        result = b.pointwise(
             lambda k: e.where(b.index(0).eq(b.index(1)), diagonal, b.extract(flat, [k])),
             [square],
             TensorType(self.dtype, (rows, rows)),
         )
-        return b.reshape(made, (rows, rows, 1))
+        return b.reshape(result, (rows, rows, 1))
 
-    made = _gradient(
+    result = _gradient(
         b,
         self.unsqueeze(1),
         self.unsqueeze(0),
@@ -174,7 +174,7 @@ def _pdist_backward(
         [1],
         self.dtype,
     )
-    return b.reshape(made, self.shape)
+    return b.reshape(result, self.shape)
 
 
 @lowering("aten::_trilinear", NUMBERS, "trilinear", _DISTANCES)
@@ -190,18 +190,18 @@ def _trilinear(
     unroll_dim: int = 1,
 ) -> StridedValue:
     dtype = compute_dtype(i1.dtype)
-    factors = []
+    operands = []
     for x, dims in ((i1, expand1), (i2, expand2), (i3, expand3)):
         for dim in sorted(dims):
             x = x.unsqueeze(dim)
-        factors.append(x)
-    shape = _broadcast(_broadcast(factors[0].shape, factors[1].shape), factors[2].shape)
-    made = reduce(
+        operands.append(x)
+    shape = _broadcast(_broadcast(operands[0].shape, operands[1].shape), operands[2].shape)
+    result = reduce(
         b,
         "sum",
-        [x.expand(shape) for x in factors],
+        [x.expand(shape) for x in operands],
         sorted(sumdim),
         dtype,
         lambda x, y, z: x.to(dtype) * y.to(dtype) * z.to(dtype),
     )
-    return b.cast(b.reshape(made, b.result.shape), b.result.dtype)
+    return b.cast(b.reshape(result, b.result.shape), b.result.dtype)

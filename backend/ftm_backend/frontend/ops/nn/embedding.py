@@ -30,8 +30,8 @@ def _embedding(
     def body(index: ScalarExpr) -> ScalarExpr:
         return b.extract(table, [checked_index(index, weight.shape[0]), b.index(rank - 1)])
 
-    places = b.reshape(indices, (*indices.shape, 1)).expand(b.result.shape)
-    return b.pointwise(body, [places], b.result)
+    positions = b.reshape(indices, (*indices.shape, 1)).expand(b.result.shape)
+    return b.pointwise(body, [positions], b.result)
 
 
 @lowering("aten::embedding_dense_backward", FLOATS + ("i64", "i32"), "embedding_backward", SUMS)
@@ -60,8 +60,8 @@ def _embedding_backward(
         updates = b.pointwise(
             lambda g, row: e.where(row.eq(padding_idx), 0, g), [updates, column], updates.type
         )
-    made = scatter_rows(b, b.full(0, dtype, (num_weights, width)), rows, updates, "add")
-    return b.cast(made, b.result.dtype)
+    result = scatter_rows(b, b.full(0, dtype, (num_weights, width)), rows, updates, "add")
+    return b.cast(result, b.result.dtype)
 
 
 def frequencies(b: LinalgBuilder, rows: StridedValue, size: int) -> StridedValue:

@@ -41,8 +41,8 @@ def _bag_of(b: LinalgBuilder, count: int, offsets: StridedValue, bags: int) -> S
     def body() -> ScalarExpr:
         position = b.index(0)
 
-        def begin(place: ScalarExpr) -> ScalarExpr:
-            return b.extract(begins, [place]).to("i64")
+        def begin(index: ScalarExpr) -> ScalarExpr:
+            return b.extract(begins, [index]).to("i64")
 
         bag = count_before(b, bags, begin, position, right=True) - 1
         # PyTorch requires that the first bag begins at 0 and no bag begins after the end
@@ -120,14 +120,14 @@ def _embedding_bag(
 
 def _like(b: LinalgBuilder, x: StridedValue, number: int) -> StridedValue:
     """Convert `x` to the type of result `number`, which may be longer or empty."""
-    wanted = b.result_type(number)
-    x = b.cast(x, wanted.dtype)
-    if x.shape == wanted.shape:
+    result_type = b.result_type(number)
+    x = b.cast(x, result_type.dtype)
+    if x.shape == result_type.shape:
         return x
-    zeros = b.full(0, wanted.dtype, wanted.shape)
-    if len(wanted.shape) != 1 or wanted.shape[0] < x.shape[0]:
+    zeros = b.full(0, result_type.dtype, result_type.shape)
+    if len(result_type.shape) != 1 or result_type.shape[0] < x.shape[0]:
         return zeros
-    return b.pad(x, [0], [wanted.shape[0] - x.shape[0]], 0)
+    return b.pad(x, [0], [result_type.shape[0] - x.shape[0]], 0)
 
 
 def _max_rows(
@@ -140,25 +140,27 @@ def _max_rows(
     """Return the table row of each maximum, of the first index that has it; 0 for an empty bag."""
     count, best = rows.shape[0], total
 
-    def place(value: ScalarExpr, home: ScalarExpr) -> ScalarExpr:
-        most = b.extract(best, [checked_index(home, total.shape[0]), b.index(1)])
+    def position(value: ScalarExpr, bag_index: ScalarExpr) -> ScalarExpr:
+        most = b.extract(best, [checked_index(bag_index, total.shape[0]), b.index(1)])
         return e.where(
             value.eq(most) | e.isnan(value) if value.is_float else value.eq(most), b.index(0), count
         )
 
-    places = b.pointwise(place, [rows, b.reshape(bag, (count, 1))], tensor_type("i64", rows.shape))
-    first = scatter_rows(b, b.full(count, "i64", total.shape), bag, places, "min")
+    indices = b.pointwise(
+        position, [rows, b.reshape(bag, (count, 1))], tensor_type("i64", rows.shape)
+    )
+    first = scatter_rows(b, b.full(count, "i64", total.shape), bag, indices, "min")
     flat = b.reshape(column, (count,))
 
     def index(at: ScalarExpr) -> ScalarExpr:
         return e.where(at.eq(count), 0, b.extract(flat, [e.where(at.eq(count), 0, at)]).to("i64"))
 
     found = b.pointwise(index, [first], first.type)
-    wanted = b.result_type(3)
+    result_type = b.result_type(3)
     return (
-        b.cast(found, wanted.dtype)
-        if wanted.shape == found.shape
-        else b.full(0, wanted.dtype, wanted.shape)
+        b.cast(found, result_type.dtype)
+        if result_type.shape == found.shape
+        else b.full(0, result_type.dtype, result_type.shape)
     )
 
 
@@ -185,25 +187,27 @@ def _dense_backward(
     if not count or not bags:
         return b.cast(zeros, grad.dtype)
     source, sizes = grad, bag_size
-    column, homes = b.reshape(indices, (count, 1)), b.reshape(offset2bag, (count, 1))
+    column, bag_indices = b.reshape(indices, (count, 1)), b.reshape(offset2bag, (count, 1))
     rows = b.cast(b.reshape(indices, (count,)), "i64")
-    often = frequencies(b, rows, num_weights) if scale_grad_by_freq else None
+    counts = frequencies(b, rows, num_weights) if scale_grad_by_freq else None
     scales = [] if per_sample_weights is None else [b.reshape(per_sample_weights, (count, 1))]
 
-    def update(index: ScalarExpr, home: ScalarExpr, *scale: ScalarExpr) -> ScalarExpr:
-        home = checked_index(home, bags)
-        value = b.extract(source, [home, b.index(1)]).to(dtype)
+    def update(index: ScalarExpr, bag_index: ScalarExpr, *scale: ScalarExpr) -> ScalarExpr:
+        bag_index = checked_index(bag_index, bags)
+        value = b.extract(source, [bag_index, b.index(1)]).to(dtype)
         if mode == _MEAN:
-            value = value / e.maximum(b.extract(sizes, [home]).to("i64"), 1).to(dtype)
-        if often is not None:
+            value = value / e.maximum(b.extract(sizes, [bag_index]).to("i64"), 1).to(dtype)
+        if counts is not None:
             value = value / b.extract(
-                often, [checked_index(index, num_weights), b.index(1) * 0]
+                counts, [checked_index(index, num_weights), b.index(1) * 0]
             ).to(dtype)
         value = value * scale[0].to(dtype) if scale else value
         return e.where(index.eq(padding_idx), 0, value) if padding_idx >= 0 else value
 
     updates = b.pointwise(
-        update, [column.expand((count, width)), homes, *scales], tensor_type(dtype, (count, width))
+        update,
+        [column.expand((count, width)), bag_indices, *scales],
+        tensor_type(dtype, (count, width)),
     )
     return b.cast(scatter_rows(b, zeros, rows, updates, "add"), grad.dtype)
 
@@ -220,20 +224,20 @@ def _max_backward(
     if not bags or not width:
         return zeros
     sizes = b.reshape(bag_size.slice(0, 0, bags), (bags, 1))
-    places = b.pointwise(
+    indices = b.pointwise(
         lambda i: checked_index(i, entries) * width + b.index(1),
         [maximum_indices],
         tensor_type("i64", grad.shape),
     )
     updates = b.pointwise(lambda g, n: e.where(n > 0, g, 0), [grad, sizes], grad.type)
-    made = scatter_rows(
+    result = scatter_rows(
         b,
         b.reshape(zeros, (entries * width, 1)),
-        b.reshape(places, (bags * width,)),
+        b.reshape(indices, (bags * width,)),
         b.reshape(updates, (bags * width, 1)),
         "add",
     )
-    return b.reshape(made, zeros.shape)
+    return b.reshape(result, zeros.shape)
 
 
 @lowering(
@@ -257,18 +261,18 @@ def _weights_backward(
     if not count:
         return b.full(0, grad.dtype, b.result.shape)
     source, table = grad, weight
-    homes = offset2bag if offset2bag.type.numel == count else _bag_of(b, count, offsets, bags)
-    homes = b.reshape(homes, (count, 1))
+    bag_indices = offset2bag if offset2bag.type.numel == count else _bag_of(b, count, offsets, bags)
+    bag_indices = b.reshape(bag_indices, (count, 1))
     products = b.pointwise(
-        lambda index, home: (
-            b.extract(source, [checked_index(home, bags), b.index(1)]).to(dtype)
+        lambda index, bag_index: (
+            b.extract(source, [checked_index(bag_index, bags), b.index(1)]).to(dtype)
             * e.where(
                 index.eq(padding_idx),
                 0,
                 b.extract(table, [checked_index(index, weight.shape[0]), b.index(1)]).to(dtype),
             )
         ),
-        [b.reshape(indices, (count, 1)).expand((count, width)), homes],
+        [b.reshape(indices, (count, 1)).expand((count, width)), bag_indices],
         tensor_type(dtype, (count, width)),
     )
     return b.cast(b.reshape(sum_of(b, products, (1,)), b.result.shape), grad.dtype)

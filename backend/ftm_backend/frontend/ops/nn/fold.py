@@ -44,13 +44,13 @@ def _im2col(
         *(b.dim(3 + k) * stride[k] + b.dim(1 + k) * dilation[k] for k in range(2)),
     ]
     loops = (w.planes, *kernel_size, *out)
-    (made,) = b.generic(
+    (result,) = b.generic(
         loops,
         [LoopInput(padded_planes(b, self, w, 0), index)],
         [LoopOutput(self.dtype, loops, range(5))],
         lambda v: v,
     )
-    return b.reshape(made, b.result.shape)
+    return b.reshape(result, b.result.shape)
 
 
 @lowering("aten::col2im", (*FLOATS, "i1"), "fold", SUMS)
@@ -86,11 +86,11 @@ def _col2im(
             for k in range(2)
         ),
     ]
-    (made,) = b.generic(
+    (result,) = b.generic(
         (planes, *output_size, *kernel_size),
         [LoopInput(padded, index)],
         [LoopOutput(dtype, (planes, *output_size), range(3), 0)],
         lambda v, carried: carried + v.to(dtype),
         reduced=(3, 4),
     )
-    return b.cast(b.reshape(made, b.result.shape), self.dtype)
+    return b.cast(b.reshape(result, b.result.shape), self.dtype)

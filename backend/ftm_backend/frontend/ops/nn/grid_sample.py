@@ -45,51 +45,51 @@ class _Grid:
         self.dims = x.rank - 2
         self.dtype = compute_dtype(x.dtype)
         self.batch, self.channels, self.size = x.shape[0], x.shape[1], x.shape[2:]
-        self.places = grid.type.numel // max(1, self.dims * self.batch)
-        self.grid = b.reshape(grid, (self.batch, self.places, self.dims))
+        self.points = grid.type.numel // max(1, self.dims * self.batch)
+        self.grid = b.reshape(grid, (self.batch, self.points, self.dims))
         self.reach = {_LINEAR: 2, _NEAREST: 1, _CUBIC: 4}[mode]
         self.corners = self.reach**self.dims
 
-    def unnormalized(self, place: ScalarExpr, size: int) -> ScalarExpr:
+    def unnormalized(self, position: ScalarExpr, size: int) -> ScalarExpr:
         """Map [-1, 1] to input positions."""
-        return (place + 1) * ((size - 1) / 2) if self.align else ((place + 1) * size - 1) / 2
+        return (position + 1) * ((size - 1) / 2) if self.align else ((position + 1) * size - 1) / 2
 
     @property
     def rates(self) -> list[float]:
         """Derivative of that map, in the order of the grid's coordinates."""
         return [(n - 1) / 2 if self.align else n / 2 for n in reversed(self.size)]
 
-    def bounded(self, place: ScalarExpr, size: int) -> tuple[ScalarExpr, ScalarExpr]:
+    def bounded(self, position: ScalarExpr, size: int) -> tuple[ScalarExpr, ScalarExpr]:
         """Apply the padding mode to a position; return it and its derivative.
 
         Padding with zeros leaves positions unchanged.
         """
-        one = place.const(1)
+        one = position.const(1)
         if self.padding == _ZEROS:
-            return place, one
+            return position, one
         slope = one
         if self.padding == _REFLECTION:
             low, span = (0.0, float(size - 1)) if self.align else (-0.5, float(size))
             if span <= 0:
-                return place * 0, one * 0
-            away = place - low
+                return position * 0, one * 0
+            away = position - low
             slope = e.where(away < 0, -one, one)
             away = abs(away)
             flips = e.floor(away / span)
             rest = away - flips * span
             odd = (flips - e.floor(flips * 0.5) * 2).ne(0)
-            place = e.where(odd, rest * -1 + (span + low), rest + low)
+            position = e.where(odd, rest * -1 + (span + low), rest + low)
             slope = e.where(odd, -slope, slope)
         limit = float(size - 1)
-        inside = (place > 0) & (place < limit)
+        inside = (position > 0) & (position < limit)
         slope = e.where(inside, slope, 0)
-        return e.minimum(e.where(place > 0, place, 0), limit), slope  # NaN becomes 0
+        return e.minimum(e.where(position > 0, position, 0), limit), slope  # NaN becomes 0
 
     def corner(
-        self, place: ScalarExpr, number: ScalarExpr, size: int
+        self, position: ScalarExpr, number: ScalarExpr, size: int
     ) -> tuple[ScalarExpr, ScalarExpr, ScalarExpr]:
         """Return position (a float), weight, and weight's derivative of a corner in a dimension."""
-        coordinate = self.unnormalized(place, size)
+        coordinate = self.unnormalized(position, size)
         step = number.to(self.dtype)
         if self.mode == _CUBIC:
             base = e.floor(coordinate)
@@ -114,9 +114,9 @@ class _Grid:
         coordinate.
         """
         b, dims = self.b, self.dims
-        shape = (self.batch, self.places, self.corners)
+        shape = (self.batch, self.points, self.corners)
         coordinates = [
-            b.reshape(self.grid.slice(2, k, 1), (self.batch, self.places, 1)).expand(shape)
+            b.reshape(self.grid.slice(2, k, 1), (self.batch, self.points, 1)).expand(shape)
             for k in range(dims)
         ]
         strides = row_major(self.size)
@@ -129,30 +129,30 @@ class _Grid:
             for k, value in enumerate(values):
                 size, divisor = self.size[dims - 1 - k], self.reach**k
                 digit = number if dims == 1 else _digit(number, divisor, self.reach, k == dims - 1)
-                place, weight, slope = self.corner(value.to(self.dtype), digit, size)
-                within = (place >= 0) & (place < size)
-                term = e.where(within, place, 0).to("i64") * strides[dims - 1 - k]
+                position, weight, slope = self.corner(value.to(self.dtype), digit, size)
+                within = (position >= 0) & (position < size)
+                term = e.where(within, position, 0).to("i64") * strides[dims - 1 - k]
                 flat.append(flat[-1] + term if flat else term)
                 inside.append(inside[-1] & within if inside else within)
                 weights.append(weight)
                 rates.append(slope)
-            made = [e.where(inside[-1], flat[-1], -1), _product(weights)]
+            result = [e.where(inside[-1], flat[-1], -1), _product(weights)]
             if slopes:
-                made += [
+                result += [
                     _product([rates[j] if j == k else w for j, w in enumerate(weights)])
                     for k in range(dims)
                 ]
-            return tuple(made)
+            return tuple(result)
 
         types = [TensorType("i64", shape)] + [TensorType(self.dtype, shape)] * (1 + dims * slopes)
         return list(b.pointwise_all(body, coordinates, types))
 
-    def read(self, source: StridedValue, place: ScalarExpr, channel: ScalarExpr) -> ScalarExpr:
-        """In a body over (batch, ...): read the input at `place`, 0 outside."""
-        value = self.b.extract(source, [self.b.index(0), channel, e.maximum(place, 0)]).to(
+    def read(self, source: StridedValue, position: ScalarExpr, channel: ScalarExpr) -> ScalarExpr:
+        """In a body over (batch, ...): read the input at `position`, 0 outside."""
+        value = self.b.extract(source, [self.b.index(0), channel, e.maximum(position, 0)]).to(
             self.dtype
         )
-        return e.where(place < 0, 0, value)
+        return e.where(position < 0, 0, value)
 
     @property
     def flat(self) -> StridedValue:
@@ -173,10 +173,10 @@ def _digit(number: ScalarExpr, divisor: int, base: int, last: bool) -> ScalarExp
 
 
 def _product(factors: Sequence[ScalarExpr]) -> ScalarExpr:
-    made = factors[0]
+    result = factors[0]
     for factor in factors[1:]:
-        made = made * factor
-    return made
+        result = result * factor
+    return result
 
 
 def _cubic(share: ScalarExpr, number: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
@@ -218,18 +218,18 @@ def _grid_sampler(
     if not b.result.numel:
         return b.full(0, input.dtype, b.result.shape)
     g = _Grid(b, input, grid, interpolation_mode, padding_mode, align_corners)
-    places, weights = g.table(slopes=False)
-    source, shape = g.flat, (g.batch, g.channels, g.places)
-    (made,) = b.generic(
+    positions, weights = g.table(slopes=False)
+    source, shape = g.flat, (g.batch, g.channels, g.points)
+    (result,) = b.generic(
         (*shape, g.corners),
-        [LoopInput(places, [0, 2, 3]), LoopInput(weights, [0, 2, 3])],
+        [LoopInput(positions, [0, 2, 3]), LoopInput(weights, [0, 2, 3])],
         [LoopOutput(g.dtype, shape, range(3), 0)],
-        lambda place, w, carried: (
-            carried + e.where(place < 0, 0, g.read(source, place, b.index(1)) * w)
+        lambda position, w, carried: (
+            carried + e.where(position < 0, 0, g.read(source, position, b.index(1)) * w)
         ),
         reduced=(3,),
     )
-    return b.cast(b.reshape(made, b.result.shape), input.dtype)
+    return b.cast(b.reshape(result, b.result.shape), input.dtype)
 
 
 @lowering(
@@ -252,69 +252,69 @@ def _grid_sampler_backward(
     results: list[StridedValue | None] = [None, None]
     if not grad_output.type.numel or not input.type.numel:
         return tuple(None if t is None else b.full(0, t.dtype, t.shape) for t in b.results)
-    places, weights, *slopes = g.table(slopes=True)
-    grad = b.reshape(grad_output, (g.batch, g.channels, g.places))
+    positions, weights, *slopes = g.table(slopes=True)
+    grad = b.reshape(grad_output, (g.batch, g.channels, g.points))
     if b.results[0] is not None:
-        results[0] = b.cast(_input_gradient(b, g, grad, places, weights), input.dtype)
+        results[0] = b.cast(_input_gradient(b, g, grad, positions, weights), input.dtype)
     if b.results[1] is not None:
-        made = [_grid_gradient(b, g, grad, places, slope) for slope in slopes]
+        result = [_grid_gradient(b, g, grad, positions, slope) for slope in slopes]
         rates = b.constant_vector(g.rates, g.dtype)
-        columns = b.reshape(concat(b, [column.unsqueeze(2) for column in made], 2), grid.shape)
+        columns = b.reshape(concat(b, [column.unsqueeze(2) for column in result], 2), grid.shape)
         results[1] = b.pointwise(lambda v, r: (v * r).to(grid.dtype), [columns, rates], grid.type)
     return tuple(results)
 
 
 def _input_gradient(
-    b: LinalgBuilder, g: _Grid, grad: StridedValue, places: StridedValue, weights: StridedValue
+    b: LinalgBuilder, g: _Grid, grad: StridedValue, positions: StridedValue, weights: StridedValue
 ) -> StridedValue:
     """Add grad * weight at each corner; one row of the sum has all channels of a position."""
     count = g.flat.shape[2]
-    shape = (g.batch, g.places, g.corners, g.channels)
+    shape = (g.batch, g.points, g.corners, g.channels)
 
-    def update(place: ScalarExpr, w: ScalarExpr, v: ScalarExpr) -> ScalarExpr:
-        return e.where(place < 0, 0, v.to(g.dtype) * w)
+    def update(position: ScalarExpr, w: ScalarExpr, v: ScalarExpr) -> ScalarExpr:
+        return e.where(position < 0, 0, v.to(g.dtype) * w)
 
-    spread = (g.batch, g.places, g.corners, 1)
-    wide = b.reshape(grad.permute((0, 2, 1)), (g.batch, g.places, 1, g.channels))
+    spread = (g.batch, g.points, g.corners, 1)
+    wide = b.reshape(grad.permute((0, 2, 1)), (g.batch, g.points, 1, g.channels))
     updates = b.pointwise(
         update,
         [
-            b.reshape(places, spread).expand(shape),
+            b.reshape(positions, spread).expand(shape),
             b.reshape(weights, spread).expand(shape),
             wide.expand(shape),
         ],
         TensorType(g.dtype, shape),
     )
     rows = b.pointwise(
-        lambda place: e.maximum(place, 0) + b.index(0) * count, [places], places.type
+        lambda position: e.maximum(position, 0) + b.index(0) * count, [positions], positions.type
     )
     zeros = b.full(0, g.dtype, (g.batch * count, g.channels))
-    made = scatter_rows(
+    result = scatter_rows(
         b,
         zeros,
         b.reshape(rows, (rows.type.numel,)),
         b.reshape(updates, (rows.type.numel, g.channels)),
         "add",
     )
-    return b.reshape(b.reshape(made, (g.batch, count, g.channels)).permute((0, 2, 1)), g.x.shape)
+    return b.reshape(b.reshape(result, (g.batch, count, g.channels)).permute((0, 2, 1)), g.x.shape)
 
 
 def _grid_gradient(
-    b: LinalgBuilder, g: _Grid, grad: StridedValue, places: StridedValue, slope: StridedValue
+    b: LinalgBuilder, g: _Grid, grad: StridedValue, positions: StridedValue, slope: StridedValue
 ) -> StridedValue:
     """Sum grad * input * slope over channels and corners, [N, P]."""
-    source, shape = g.flat, (g.batch, g.places)
+    source, shape = g.flat, (g.batch, g.points)
 
-    def body(v: ScalarExpr, place: ScalarExpr, s: ScalarExpr, carried: ScalarExpr) -> ScalarExpr:
+    def body(v: ScalarExpr, position: ScalarExpr, s: ScalarExpr, carried: ScalarExpr) -> ScalarExpr:
         return carried + e.where(
-            place < 0, 0, g.read(source, place, b.index(2)) * v.to(g.dtype) * s
+            position < 0, 0, g.read(source, position, b.index(2)) * v.to(g.dtype) * s
         )
 
-    (made,) = b.generic(
+    (result,) = b.generic(
         (*shape, g.channels, g.corners),
-        [LoopInput(grad, [0, 2, 1]), LoopInput(places, [0, 1, 3]), LoopInput(slope, [0, 1, 3])],
+        [LoopInput(grad, [0, 2, 1]), LoopInput(positions, [0, 1, 3]), LoopInput(slope, [0, 1, 3])],
         [LoopOutput(g.dtype, shape, range(2), 0)],
         body,
         reduced=(2, 3),
     )
-    return made
+    return result

@@ -31,45 +31,45 @@ def _rounding(dtype: str) -> Rounding:
     return float if dtype == "f64" else _single
 
 
-def _scale(size: int, out: int, align: bool, given: float | None, r: Rounding) -> float:
+def _scale(size: int, out: int, align: bool, scale_factor: float | None, r: Rounding) -> float:
     """Return the number of input positions per output position."""
     if align:
         return r((size - 1) / (out - 1)) if out > 1 else 0.0
-    return r(1.0 / given) if given is not None and given > 0 else r(size / out)
+    return r(1.0 / scale_factor) if scale_factor is not None and scale_factor > 0 else r(size / out)
 
 
 def _source(scale: float, out: int, align: bool, cubic: bool, r: Rounding) -> float:
     """Return the input coordinate of output position `out`."""
     if align:
         return r(scale * out)
-    place = r(r(scale * (out + 0.5)) - 0.5)
-    return place if cubic or place >= 0 else 0.0
+    position = r(r(scale * (out + 0.5)) - 0.5)
+    return position if cubic or position >= 0 else 0.0
 
 
 def _guarded(source: float, size: int, r: Rounding) -> tuple[int, float]:
     """Return the position, and the weight of the next position."""
-    place = min(math.floor(source), size - 1)
-    return place, min(max(r(source - place), 0.0), 1.0)
+    position = min(math.floor(source), size - 1)
+    return position, min(max(r(source - position), 0.0), 1.0)
 
 
-def nearest_places(size: int, out: int, given: float | None, exact: bool) -> list[int]:
+def nearest_indices(size: int, out: int, scale_factor: float | None, exact: bool) -> list[int]:
     """Return the input position that each output of a nearest interpolation copies."""
     if not exact and out in (size, 2 * size):
         return [o * size // out for o in range(out)]
-    scale = _scale(size, out, False, given, _single)
+    scale = _scale(size, out, False, scale_factor, _single)
     shift = 0.5 if exact else 0.0
     return [min(math.floor(_single((o + shift) * scale)), size - 1) for o in range(out)]
 
 
-def linear_taps(size: int, out: int, align: bool, given: float | None, r: Rounding) -> Taps:
+def linear_taps(size: int, out: int, align: bool, scale_factor: float | None, r: Rounding) -> Taps:
     """Return the table of a linear interpolation from `size` to `out` positions."""
     if size == out:
         return [[(o, 1.0)] for o in range(out)]
-    scale = _scale(size, out, align, given, r)
+    scale = _scale(size, out, align, scale_factor, r)
     taps = []
     for o in range(out):
-        place, share = _guarded(_source(scale, o, align, False, r), size, r)
-        taps.append([(place, r(1.0 - share)), (min(place + 1, size - 1), share)])
+        position, share = _guarded(_source(scale, o, align, False, r), size, r)
+        taps.append([(position, r(1.0 - share)), (min(position + 1, size - 1), share)])
     return taps
 
 
@@ -85,13 +85,13 @@ def cubic_weights(share: float, a: float) -> tuple[float, float, float, float]:
     return outer(share + 1), inner(share), inner(1 - share), outer(2 - share)
 
 
-def cubic_taps(size: int, out: int, align: bool, given: float | None, r: Rounding) -> Taps:
+def cubic_taps(size: int, out: int, align: bool, scale_factor: float | None, r: Rounding) -> Taps:
     """Return the table of a cubic interpolation; positions beyond the border read the border."""
-    scale = _scale(size, out, align, given, r)
+    scale = _scale(size, out, align, scale_factor, r)
     taps = []
     for o in range(out):
-        place, share = _guarded(_source(scale, o, align, True, r), size, r)
-        around = [min(max(place + k, 0), size - 1) for k in (-1, 0, 1, 2)]
+        position, share = _guarded(_source(scale, o, align, True, r), size, r)
+        around = [min(max(position + k, 0), size - 1) for k in (-1, 0, 1, 2)]
         taps.append(list(zip(around, cubic_weights(share, -0.75), strict=True)))
     return taps
 
@@ -108,45 +108,47 @@ def _smooth_cubic(x: float) -> float:
 def _smoothed(width: int, filter_: Callable[[float], float]) -> Callable[..., Taps]:
     """Return tables of antialiased interpolation: the filter is as wide as an output position."""
 
-    def taps(size: int, out: int, align: bool, given: float | None, r: Rounding) -> Taps:
+    def taps(size: int, out: int, align: bool, scale_factor: float | None, r: Rounding) -> Taps:
         if size == out:
             return [[(o, 1.0)] for o in range(out)]
-        scale = _scale(size, out, align, given, r)
+        scale = _scale(size, out, align, scale_factor, r)
         support = r(width * 0.5 * scale) if scale >= 1 else width * 0.5
         inverse = r(1.0 / scale) if scale >= 1 else 1.0
-        made = []
+        result = []
         for o in range(out):
             center = r(scale * (o + 0.5))
             low = max(int(r(r(center - support) + 0.5)), 0)
             high = min(int(r(r(center + support) + 0.5)), size)
             high = min(high, low + 2 * math.ceil(support) + 1)
-            weights = [filter_(r(r(place - center + 0.5) * inverse)) for place in range(low, high)]
+            weights = [
+                filter_(r(r(position - center + 0.5) * inverse)) for position in range(low, high)
+            ]
             total = sum(weights)
-            made.append(
+            result.append(
                 [
-                    (place, w / total if total else w)
-                    for place, w in zip(range(low, high), weights, strict=True)
+                    (position, w / total if total else w)
+                    for position, w in zip(range(low, high), weights, strict=True)
                 ]
             )
-        return made
+        return result
 
     return taps
 
 
-def _scales(dims: int, given: dict[str, float | None]) -> list[float | None]:
+def _scales(dims: int, scale_factors: dict[str, float | None]) -> list[float | None]:
     """Return the scale arguments in the order of dimensions; None if absent."""
     names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[
         dims
     ]
-    return [given.get(name) for name in names]
+    return [scale_factors.get(name) for name in names]
 
 
-def _whole_multiples(
+def _is_repetition(
     size: Sequence[int], out: Sequence[int], scales: Sequence[float | None], exact: bool
 ) -> bool:
     """Whether each position is just repeated."""
     return all(
-        n and nearest_places(n, m, s, exact) == [o * n // m for o in range(m)] and m % n == 0
+        n and nearest_indices(n, m, s, exact) == [o * n // m for o in range(m)] and m % n == 0
         for n, m, s in zip(size, out, scales, strict=True)
     )
 
@@ -160,19 +162,19 @@ def _nearest(dims: int, exact: bool) -> None:
 
     @lowering(name, (*FLOATS, "u8"), "interpolate", EXACT)
     def forward(
-        b: LinalgBuilder, self: StridedValue, output_size: list[int], **given: float | None
+        b: LinalgBuilder, self: StridedValue, output_size: list[int], **scale_factors: float | None
     ) -> StridedValue:
-        outer, size, scales = self.shape[:-dims], self.shape[-dims:], _scales(dims, given)
-        if _whole_multiples(size, output_size, scales, exact):
+        outer, size, scales = self.shape[:-dims], self.shape[-dims:], _scales(dims, scale_factors)
+        if _is_repetition(size, output_size, scales, exact):
             split = b.reshape(self, _split(outer, size, size)).expand(
                 _split(outer, size, output_size)
             )
             return b.reshape(split, b.result.shape)
-        places = [
-            nearest_places(n, m, s, exact)
+        positions = [
+            nearest_indices(n, m, s, exact)
             for n, m, s in zip(size, output_size, scales, strict=True)
         ]
-        return gather_grid(b, self, [None, None, *places])
+        return gather_grid(b, self, [None, None, *positions])
 
     @lowering(f"{name}_backward", (*FLOATS, "u8"), "interpolate_backward", SUMS)
     def backward(
@@ -180,18 +182,18 @@ def _nearest(dims: int, exact: bool) -> None:
         grad_output: StridedValue,
         output_size: list[int],
         input_size: list[int],
-        **given: float | None,
+        **scale_factors: float | None,
     ) -> StridedValue:
         from ftm_backend.frontend.oplib.reductions import reduce
 
-        outer, size, scales = input_size[:-dims], input_size[-dims:], _scales(dims, given)
+        outer, size, scales = input_size[:-dims], input_size[-dims:], _scales(dims, scale_factors)
         dtype = compute_dtype(grad_output.dtype)
-        if _whole_multiples(size, output_size, scales, exact):
+        if _is_repetition(size, output_size, scales, exact):
             split = b.reshape(grad_output, _split(outer, size, output_size))
             total = reduce(b, "sum", [split], [len(outer) + 2 * k + 1 for k in range(dims)], dtype)
             return b.cast(b.reshape(total, b.result.shape), b.result.dtype)
         tables = [
-            transpose_taps([[(p, 1.0)] for p in nearest_places(n, m, s, exact)], n)
+            transpose_taps([[(p, 1.0)] for p in nearest_indices(n, m, s, exact)], n)
             for n, m, s in zip(size, output_size, scales, strict=True)
         ]
         return b.cast(resample_dims(b, grad_output, tables, dtype), b.result.dtype)
@@ -202,12 +204,12 @@ def _weighted(name: str, dims: int, table: Callable[..., Taps]) -> None:
         size: Sequence[int],
         out: Sequence[int],
         align: bool,
-        given: dict[str, float | None],
+        scale_factors: dict[str, float | None],
         dtype: str,
     ) -> list[Taps]:
         return [
             table(n, m, align, s, _rounding(dtype))
-            for n, m, s in zip(size, out, _scales(dims, given), strict=True)
+            for n, m, s in zip(size, out, _scales(dims, scale_factors), strict=True)
         ]
 
     @lowering(f"aten::{name}", FLOATS, "interpolate", _LINEAR)
@@ -216,10 +218,10 @@ def _weighted(name: str, dims: int, table: Callable[..., Taps]) -> None:
         self: StridedValue,
         output_size: list[int],
         align_corners: bool,
-        **given: float | None,
+        **scale_factors: float | None,
     ) -> StridedValue:
-        made = tables(self.shape[-dims:], output_size, align_corners, given, self.dtype)
-        return b.cast(resample_dims(b, self, made, compute_dtype(self.dtype)), self.dtype)
+        result = tables(self.shape[-dims:], output_size, align_corners, scale_factors, self.dtype)
+        return b.cast(resample_dims(b, self, result, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::{name}_backward", FLOATS, "interpolate_backward", _LINEAR)
     def backward(
@@ -228,12 +230,12 @@ def _weighted(name: str, dims: int, table: Callable[..., Taps]) -> None:
         output_size: list[int],
         input_size: list[int],
         align_corners: bool,
-        **given: float | None,
+        **scale_factors: float | None,
     ) -> StridedValue:
         size, dtype = input_size[-dims:], grad_output.dtype
-        made = tables(size, output_size, align_corners, given, dtype)
-        turned = [transpose_taps(t, n) for t, n in zip(made, size, strict=True)]
-        return b.cast(resample_dims(b, grad_output, turned, compute_dtype(dtype)), dtype)
+        result = tables(size, output_size, align_corners, scale_factors, dtype)
+        transposed_tables = [transpose_taps(t, n) for t, n in zip(result, size, strict=True)]
+        return b.cast(resample_dims(b, grad_output, transposed_tables, compute_dtype(dtype)), dtype)
 
 
 for _dims in (1, 2, 3):

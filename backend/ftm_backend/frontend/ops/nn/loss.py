@@ -32,8 +32,8 @@ def _rows(
     """Return scores as [N, C, P], targets as [N, 1, P], and C; P counts spatial positions."""
     batch = 1 if x.rank == 1 else x.shape[0]
     classes = x.shape[0 if x.rank == 1 else 1]
-    places = x.type.numel // max(1, batch * classes) if x.type.numel else 0
-    return b.reshape(x, (batch, classes, places)), b.reshape(target, (batch, 1, places)), classes
+    indices = x.type.numel // max(1, batch * classes) if x.type.numel else 0
+    return b.reshape(x, (batch, classes, indices)), b.reshape(target, (batch, 1, indices)), classes
 
 
 def _weights(b: LinalgBuilder, weight: StridedValue | None, classes: int) -> list[StridedValue]:
@@ -58,24 +58,24 @@ def _nll_loss(
     def unless_ignored(label: ScalarExpr, value: ScalarExpr) -> ScalarExpr:
         return e.where(label.ne(ignore_index), value, 0)
 
-    def place(label: ScalarExpr) -> ScalarExpr:
+    def index(label: ScalarExpr) -> ScalarExpr:
         return checked_index(unless_ignored(label, label), classes)
 
     def share(label: ScalarExpr) -> ScalarExpr:
         return (
             b.constant(1, dtype)
             if weights is None
-            else b.extract(weights, [place(label)]).to(dtype)
+            else b.extract(weights, [index(label)]).to(dtype)
         )
 
     def score(label: ScalarExpr) -> ScalarExpr:
-        value = -b.extract(scores, [b.index(0), place(label), b.index(2)]).to(dtype)
+        value = -b.extract(scores, [b.index(0), index(label), b.index(2)]).to(dtype)
         return unless_ignored(label, value if weights is None else value * share(label))
 
     losses = b.pointwise(score, [t], per_row)
     if reduction == NONE and self.rank != 1:
-        made = b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
-        return made, b.full(0, b.result_type(1).dtype, b.result_type(1).shape)
+        result = b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
+        return result, b.full(0, b.result_type(1).dtype, b.result_type(1).shape)
     # an unbatched sample is its own sum, whose weight is defined for every reduction
     total = reduce(b, "sum", [losses], [0, 1, 2], dtype)
     shares = b.pointwise(lambda label: unless_ignored(label, share(label)), [t], per_row)
@@ -110,19 +110,19 @@ def _nll_loss_backward(
     grad = b.reshape(grad_output, t.shape if reduction == NONE else (1, 1, 1))
     total = [b.reshape(total_weight, (1, 1, 1))] if reduction == MEAN else []
 
-    def body(label: ScalarExpr, g: ScalarExpr, *rest: ScalarExpr) -> ScalarExpr:
+    def body(label: ScalarExpr, g: ScalarExpr, *scales: ScalarExpr) -> ScalarExpr:
         value = -g.to(dtype)
         if total:
-            value = value / rest[0].to(dtype)
+            value = value / scales[0].to(dtype)
         if scale:
-            value = value * rest[-1].to(dtype)
+            value = value * scales[-1].to(dtype)
         hit = label.eq(b.index(1)) & label.ne(ignore_index)
         return e.where(hit, value, 0).to(self.dtype)
 
-    made = b.pointwise(
+    result = b.pointwise(
         body, [t.expand(x.shape), grad, *total, *scale], TensorType(self.dtype, x.shape)
     )
-    return b.reshape(made, self.shape)
+    return b.reshape(result, self.shape)
 
 
 def _loss(
@@ -277,12 +277,12 @@ def _bce_with_logits(
     dtype = compute_dtype(self.dtype)
     values = [self, target, *(v.expand(self.shape) for v in (weight, pos_weight) if v is not None)]
 
-    def loss(x: ScalarExpr, t: ScalarExpr, *rest: ScalarExpr) -> ScalarExpr:
+    def loss(x: ScalarExpr, t: ScalarExpr, *scales: ScalarExpr) -> ScalarExpr:
         x, t = x.to(dtype), t.to(dtype)
         log_sigmoid = e.minimum(x, 0) - e.log1p(e.exp(-abs(x)))
-        factor = b.constant(1, dtype) if pos_weight is None else (rest[-1].to(dtype) - 1) * t + 1
+        factor = b.constant(1, dtype) if pos_weight is None else (scales[-1].to(dtype) - 1) * t + 1
         value = (x.const(1) - t) * x - log_sigmoid * factor
-        return value if weight is None else value * rest[0].to(dtype)
+        return value if weight is None else value * scales[0].to(dtype)
 
     if reduction == NONE:
         return b.pointwise(lambda *v: loss(*v).to(b.result.dtype), values, b.result)

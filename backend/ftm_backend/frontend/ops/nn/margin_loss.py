@@ -65,18 +65,18 @@ def _margins(
     labels = b.reshape(target, (x.shape[0], 1))
     limit = b.scalar_operand(margin, dtype)
 
-    def place(label: ScalarExpr) -> ScalarExpr:
+    def index(label: ScalarExpr) -> ScalarExpr:
         return checked_index(label, x.shape[1])
 
     right = b.pointwise(
-        lambda t: b.extract(scores, [b.index(0), place(t)]).to(dtype),
+        lambda t: b.extract(scores, [b.index(0), index(t)]).to(dtype),
         [labels],
         TensorType(dtype, labels.shape),
     )
     operands = [x, labels, right]
     if weight is not None:
         operands.append(
-            b.pointwise(lambda t: b.extract(weight, [place(t)]).to(dtype), [labels], right.type)
+            b.pointwise(lambda t: b.extract(weight, [index(t)]).to(dtype), [labels], right.type)
         )
 
     def split(
@@ -143,12 +143,12 @@ def _multi_margin_backward(
     def body(s: ScalarExpr, t: ScalarExpr, label: ScalarExpr, g: ScalarExpr) -> ScalarExpr:
         return (e.where(label.to("i64").eq(b.index(1)), -t, s) * g.to(dtype)).to(self.dtype)
 
-    made = b.pointwise(
+    result = b.pointwise(
         body,
         [slopes, total, b.reshape(target, (rows, 1)), _incoming(b, grad_output, rows, reduction)],
         TensorType(self.dtype, x.shape),
     )
-    return b.reshape(made, self.shape)
+    return b.reshape(result, self.shape)
 
 
 # --- several right classes
@@ -257,7 +257,7 @@ def _multilabel_margin_backward(
     def body(up: ScalarExpr, down: ScalarExpr, g: ScalarExpr) -> ScalarExpr:
         return ((up - down) * (g.to(dtype) / count)).to(self.dtype)
 
-    made = b.pointwise(
+    result = b.pointwise(
         body,
         [
             by_other,
@@ -266,4 +266,4 @@ def _multilabel_margin_backward(
         ],
         TensorType(self.dtype, x.shape),
     )
-    return b.reshape(made, self.shape)
+    return b.reshape(result, self.shape)

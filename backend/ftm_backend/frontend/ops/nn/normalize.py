@@ -100,12 +100,12 @@ def _normalized_backward(
             inner = scaled(g, w) - s * inverse_count - x_hat(v, m, r) * a * inverse_count
             return (inner * r.to(dtype)).to(x.dtype)
 
-        made = b.pointwise(
+        result = b.pointwise(
             body, [grad, x, mean, rstd, sum_dy, sum_dy_xhat, *scale], TensorType(x.dtype, x.shape)
         )
-        grads[0] = b.reshape(made, b.result_type(0).shape)
+        grads[0] = b.reshape(result, b.result_type(0).shape)
     if b.results[1] is not None:
-        made = reduce(
+        result = reduce(
             b,
             "sum",
             [grad, x, mean, rstd],
@@ -113,10 +113,10 @@ def _normalized_backward(
             dtype,
             lambda g, v, m, r: g.to(dtype) * x_hat(v, m, r),
         )
-        grads[1] = b.cast(b.reshape(made, b.result_type(1).shape), b.result_type(1).dtype)
+        grads[1] = b.cast(b.reshape(result, b.result_type(1).shape), b.result_type(1).dtype)
     if b.results[2] is not None:
-        made = reduce(b, "sum", [grad], shared, dtype)
-        grads[2] = b.cast(b.reshape(made, b.result_type(2).shape), b.result_type(2).dtype)
+        result = reduce(b, "sum", [grad], shared, dtype)
+        grads[2] = b.cast(b.reshape(result, b.result_type(2).shape), b.result_type(2).dtype)
     return tuple(grads)
 
 

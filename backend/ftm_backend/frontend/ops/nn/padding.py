@@ -37,13 +37,13 @@ class _Part(NamedTuple):
     Attributes:
         start: First element of the window.
         length: Length of the window.
-        places: Length of the range: `length`, or any if the window has one element.
+        extent: Length of the range: `length`, or any if the window has one element.
         mirrored: Read the window backwards.
     """
 
     start: int
     length: int
-    places: int
+    extent: int
     mirrored: bool = False
 
 
@@ -77,12 +77,12 @@ def _parts(size: int, before: int, behind: int, border: Border) -> list[_Part]:
 
 
 def _padded(b: LinalgBuilder, x: StridedValue, dim: int, parts: Sequence[_Part]) -> StridedValue:
-    made = []
+    result = []
     for part in parts:
         window = x.slice(dim, part.start, part.length)
-        shape = (*x.shape[:dim], part.places, *x.shape[dim + 1 :])
-        made.append(flip(b, window, [dim]) if part.mirrored else window.expand(shape))
-    return concat(b, made, dim)
+        shape = (*x.shape[:dim], part.extent, *x.shape[dim + 1 :])
+        result.append(flip(b, window, [dim]) if part.mirrored else window.expand(shape))
+    return concat(b, result, dim)
 
 
 def _gathered(
@@ -91,10 +91,10 @@ def _gathered(
     """Return the gradient: add each part to its source window."""
     total, begin = None, 0
     for part in parts:
-        own = grad.slice(dim, begin, part.places)
+        own = grad.slice(dim, begin, part.extent)
         if part.mirrored:
             own = flip(b, own, [dim])
-        elif part.length != part.places:
+        elif part.length != part.extent:
             own = sum_of(b, own, [dim], grad.dtype)
         low, high = [0] * grad.rank, [0] * grad.rank
         low[dim], high[dim] = part.start, size - part.start - part.length
@@ -104,7 +104,7 @@ def _gathered(
             if total is None
             else b.pointwise(lambda x, y: x + y, [total, placed], placed.type)
         )
-        begin += part.places
+        begin += part.extent
     assert total is not None  # the caller handles empty gradients
     return total
 
@@ -122,10 +122,10 @@ def _border(kind: str, border: Border, dims: int) -> None:
     def forward(b: LinalgBuilder, self: StridedValue, padding: list[int]) -> StridedValue:
         if not b.result.numel:
             return b.full(0, self.dtype, b.result.shape)
-        made = self
+        result = self
         for dim, parts in each(self.shape, padding):
-            made = _padded(b, made, dim, parts)
-        return made
+            result = _padded(b, result, dim, parts)
+        return result
 
     @lowering(f"aten::{kind}_pad{dims}d_backward", FLOATS, "border_backward", _CORNERS)
     def backward(
@@ -133,10 +133,10 @@ def _border(kind: str, border: Border, dims: int) -> None:
     ) -> StridedValue:
         if not grad_output.type.numel or not self.type.numel:
             return b.full(0, self.dtype, self.shape)
-        made = b.cast(grad_output, compute_dtype(self.dtype))
+        result = b.cast(grad_output, compute_dtype(self.dtype))
         for dim, parts in each(self.shape, padding):
-            made = _gathered(b, made, dim, self.shape[dim], parts)
-        return b.cast(made, self.dtype)
+            result = _gathered(b, result, dim, self.shape[dim], parts)
+        return b.cast(result, self.dtype)
 
 
 for _dims in (1, 2, 3):

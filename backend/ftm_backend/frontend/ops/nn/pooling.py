@@ -28,14 +28,14 @@ recorded(
 __all__ = ["average", "average_backward", "first_place", "place_found"]
 
 
-def place_found(value: ScalarExpr, best: ScalarExpr, place: ScalarExpr) -> ScalarExpr:
+def place_found(value: ScalarExpr, best: ScalarExpr, index: ScalarExpr) -> ScalarExpr:
     """Return a number whose minimum over a window identifies the index of `best`.
 
     As in PyTorch, it is the first index, but the last one of NaN, encoded as a negative number.
     Decode with `first_place`.
     """
-    hit = e.where(value.eq(best), place, e.highest(place.dtype))
-    return e.where(e.isnan(value), place * -1 - 1, hit) if value.is_float else hit
+    hit = e.where(value.eq(best), index, e.highest(index.dtype))
+    return e.where(e.isnan(value), index * -1 - 1, hit) if value.is_float else hit
 
 
 def first_place(b: LinalgBuilder, found: StridedValue) -> StridedValue:
@@ -61,12 +61,16 @@ def maximum_of_windows(
     )
     far = e.highest(dtype)
     # the border is never chosen
-    places = b.pad(plane_indices(b, w.size, dtype=dtype), w.padding, w.padding_high, far)
+    indices = b.pad(plane_indices(b, w.size, dtype=dtype), w.padding, w.padding_high, far)
     (found,) = b.generic(
         w.loops,
-        [LoopInput(padded, index), LoopInput(places, index[1:]), LoopInput(values, w.output_loops)],
+        [
+            LoopInput(padded, index),
+            LoopInput(indices, index[1:]),
+            LoopInput(values, w.output_loops),
+        ],
         [LoopOutput(dtype, shape, w.output_loops, far)],
-        lambda v, place, best, first: e.minimum(first, place_found(v, best, place)),
+        lambda v, position, best, first: e.minimum(first, place_found(v, best, position)),
         reduced=w.tap_loops,
     )
     return values, first_place(b, found) if x.dtype in FLOATS else found
@@ -100,8 +104,8 @@ def average_backward(
     dtype = compute_dtype(x.dtype)
     grad = b.reshape(grad_output, (w.planes, *w.out))
     share = _divided(b, grad, _divisors(w, include_pad, override), dtype)
-    made = pool_backward(b, w.trimmed(), [(share, 0)], dtype, lambda g: g)
-    return b.cast(b.reshape(made, x.shape), x.dtype)
+    result = pool_backward(b, w.trimmed(), [(share, 0)], dtype, lambda g: g)
+    return b.cast(b.reshape(result, x.shape), x.dtype)
 
 
 def _divisors(w: SlidingWindow, include_pad: bool, override: int | None) -> list[list[int]] | int:
@@ -148,24 +152,24 @@ def _divided(
 
 
 def _scattered(
-    b: LinalgBuilder, grad: StridedValue, places: StridedValue, w: SlidingWindow, dtype: str
+    b: LinalgBuilder, grad: StridedValue, indices: StridedValue, w: SlidingWindow, dtype: str
 ) -> StridedValue:
     """Scatter gradients at indices that are not provably inside of their windows."""
     extent = math.prod(w.size)
     count = grad.type.numel
     rows = b.pointwise(
-        lambda place: checked_index(place, extent) + b.index(0) * extent,
-        [places],
-        tensor_type("i64", places.shape),
+        lambda index: checked_index(index, extent) + b.index(0) * extent,
+        [indices],
+        tensor_type("i64", indices.shape),
     )
-    made = scatter_rows(
+    result = scatter_rows(
         b,
         b.full(0, dtype, (w.planes * extent, 1)),
         b.reshape(rows, (count,)),
         b.reshape(b.cast(grad, dtype), (count, 1)),
         "add",
     )
-    return b.reshape(made, (w.planes, *w.size))
+    return b.reshape(result, (w.planes, *w.size))
 
 
 def _records(dims: int) -> None:
@@ -180,9 +184,9 @@ def _records(dims: int) -> None:
         ceil_mode: bool,
     ) -> tuple[StridedValue, StridedValue]:
         w = SlidingWindow(dims, self.shape, b.result.shape, kernel_size, stride, padding, dilation)
-        values, places = maximum_of_windows(b, self, w)
-        chosen = b.cast(places, "i64")
-        b.pooled[chosen.base] = w, places
+        values, positions = maximum_of_windows(b, self, w)
+        chosen = b.cast(positions, "i64")
+        b.pooled[chosen.base] = w, positions
         return b.reshape(values, b.result.shape), b.reshape(chosen, b.result.shape)
 
     @lowering(
@@ -204,15 +208,15 @@ def _records(dims: int) -> None:
         )
         dtype, shape = compute_dtype(self.dtype), (w.planes, *w.out)
         grad = b.reshape(grad_output, shape)
-        windows, places = b.pooled.get(indices.base, (None, None))
+        windows, positions = b.pooled.get(indices.base, (None, None))
         if windows != w:
             return b.cast(
                 b.reshape(_scattered(b, grad, b.reshape(indices, shape), w, dtype), self.shape),
                 self.dtype,
             )
 
-        made = max_pool_backward(b, w.trimmed(), grad, places, dtype)
-        return b.cast(b.reshape(made, self.shape), self.dtype)
+        result = max_pool_backward(b, w.trimmed(), grad, positions, dtype)
+        return b.cast(b.reshape(result, self.shape), self.dtype)
 
     @lowering(f"aten::avg_pool{dims}d", FLOATS + ("i64",), "avg_pool", SUMS)
     def avg_pool(

@@ -29,8 +29,10 @@ def _weight_int8pack_mm(
 ) -> StridedValue:
     """Return self[M, K] . mat2[N, K] transposed, with each column scaled."""
     dtype = compute_dtype(self.dtype)
-    made = matmul(b, b.cast(self, dtype), b.cast(mat2, dtype).transpose(0, 1))
-    return b.pointwise(lambda p, s: (p * s.to(dtype)).to(b.result.dtype), [made, scales], b.result)
+    result = matmul(b, b.cast(self, dtype), b.cast(mat2, dtype).transpose(0, 1))
+    return b.pointwise(
+        lambda p, s: (p * s.to(dtype)).to(b.result.dtype), [result, scales], b.result
+    )
 
 
 def _rounded(
@@ -55,26 +57,28 @@ def _rounded(
         if not isinstance(v, StridedValue)
     }
 
-    def body(value: ScalarExpr, *given: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
-        found = dict(zip(parameters, given, strict=True))
-        wide = value.to("f32")
-        step, zero = (found[k].to("f32") if k in found else numbers[k] for k in ("scale", "zero"))
-        place = e.round_even(wide * (wide.const(1) / step)) + zero
-        made = (e.minimum(e.maximum(place, quant_min), quant_max) - zero) * step
-        inside = (place >= quant_min) & (place <= quant_max)
-        if "on" in found:
-            on = found["on"].ne(0)
-            made, inside = e.where(on, made, wide), inside | ~on
-        return made.to(value.dtype), inside
+    def body(value: ScalarExpr, *tensor_values: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
+        by_name = dict(zip(parameters, tensor_values, strict=True))
+        value_f32 = value.to("f32")
+        step, zero = (
+            by_name[k].to("f32") if k in by_name else numbers[k] for k in ("scale", "zero")
+        )
+        position = e.round_even(value_f32 * (value_f32.const(1) / step)) + zero
+        result = (e.minimum(e.maximum(position, quant_min), quant_max) - zero) * step
+        inside = (position >= quant_min) & (position <= quant_max)
+        if "on" in by_name:
+            on = by_name["on"].ne(0)
+            result, inside = e.where(on, result, value_f32), inside | ~on
+        return result.to(value.dtype), inside
 
     tensors = [
         v if v.shape == x.shape or v.type.numel != 1 else b.reshape(v, ())
         for v in parameters.values()
     ]
-    made, inside = b.pointwise_all(
+    result, inside = b.pointwise_all(
         body, [x, *tensors], [TensorType(x.dtype, x.shape), TensorType("i1", x.shape)]
     )
-    return made, inside
+    return result, inside
 
 
 @lowering("aten::fake_quantize_per_tensor_affine_cachemask", _TENSORS, "fake_quantize", EXACT)
@@ -138,10 +142,10 @@ def _chosen(
     steps = quant_max - quant_min
     if symmetric:
         most, least = steps // 2, -(steps // 2 + 1)
-        wide = e.maximum(abs(low / low.const(least)), abs(high / high.const(most))).to("f64")
+        value_f32 = e.maximum(abs(low / low.const(least)), abs(high / high.const(most))).to("f64")
         both = (low < 0) & (high > 0)
         low, high = (
-            e.where(both, (wide * wide.const(bound)).to("f32"), x)
+            e.where(both, (value_f32 * value_f32.const(bound)).to("f32"), x)
             for bound, x in ((least, low), (most, high))
         )
     low, high = e.minimum(low, 0), e.maximum(high, 0)  # the range must contain 0
@@ -237,7 +241,7 @@ def _observed(
         [TensorType(dtype, shape) for dtype in ("f32", "f32", "f32", "i32")],
     )
     by_row = kept if per_row_fake_quant else ()
-    made, inside = _rounded(
+    result, inside = _rounded(
         b,
         self,
         b.reshape(scale, by_row),
@@ -247,7 +251,7 @@ def _observed(
         rounds,
     )
     return (
-        made,
+        result,
         inside,
         least,
         greatest,

@@ -60,10 +60,10 @@ def _parts(x: StridedValue, count: int) -> list[StridedValue]:
 def _joined(b: LinalgBuilder, parts: list[StridedValue]) -> StridedValue:
     """Concatenate columns; the inverse of `_parts`."""
     rows, width = parts[0].shape
-    made = b.empty(parts[0].dtype, (rows, len(parts) * width))
-    strides = row_major(made.shape)
+    result = b.empty(parts[0].dtype, (rows, len(parts) * width))
+    strides = row_major(result.shape)
     return b.insert_slices(
-        made, [(part, Strided(part.shape, strides, k * width)) for k, part in enumerate(parts)]
+        result, [(part, Strided(part.shape, strides, k * width)) for k, part in enumerate(parts)]
     )
 
 
@@ -75,8 +75,10 @@ def _cell(
     compute = compute_dtype(type_.dtype)
 
     def computed(*elements: ScalarExpr) -> tuple[ScalarExpr, ...]:
-        made = body(*(x.to(compute) for x in elements))
-        return tuple(x.to(type_.dtype) for x in (made if isinstance(made, tuple) else (made,)))
+        result = body(*(x.to(compute) for x in elements))
+        return tuple(
+            x.to(type_.dtype) for x in (result if isinstance(result, tuple) else (result,))
+        )
 
     return list(b.pointwise_all(computed, inputs, [type_] * count))
 
@@ -194,11 +196,11 @@ def _row(rows: tuple[int, int], steps: _Steps) -> tuple[int, int]:
 
 
 def _first(
-    b: LinalgBuilder, made: Sequence[StridedValue], steps: _Steps
+    b: LinalgBuilder, result: Sequence[StridedValue], steps: _Steps
 ) -> tuple[StridedValue, ...]:
     """Return the gates' gradients, and the gradients of the initial states."""
     last = steps.after[0] + (steps.count - 1) * steps.after[1]
-    gradients, *states = made
+    gradients, *states = result
     return gradients, *(b.reshape(rows.slice(0, last, 1), rows.shape[1:]) for rows in states)
 
 
@@ -289,13 +291,13 @@ def _gru_backward(
         at.store(2, *steps.after, dh)
 
     shape = (*grad.shape[:2], 3 * grad.shape[2])
-    made = repeat(
+    result = repeat(
         b,
         steps.count,
         [b.empty(grad.dtype, shape), b.empty(grad.dtype, shape), _states(b, grad_hidden, steps)],
         step,
     )
-    gates, *others = made
+    gates, *others = result
     return gates, *_first(b, others, steps)
 
 
@@ -317,10 +319,10 @@ def _rnn_forward(
 
     def step(at: LoopIteration) -> None:
         recurrent = matmul(b, at.result_row(0, *steps.before), weight.transpose())
-        made = _cell(
+        result = _cell(
             b, [at.row(gates, *steps.x), recurrent], 1, lambda x, y: _activated(x + y, relu)
         )
-        at.store(0, *steps.after, made[0])
+        at.store(0, *steps.after, result[0])
 
     return repeat(b, steps.count, [_states(b, hidden, steps)], step)[0]
 
@@ -343,7 +345,7 @@ def _rnn_backward(
         def body(dy: ScalarExpr, dh: ScalarExpr, h: ScalarExpr) -> ScalarExpr:
             return e.where(h <= 0, 0, dy + dh) if relu else (dy + dh) * (1 - h * h)
 
-        (made,) = _cell(
+        (result,) = _cell(
             b,
             [
                 at.row(grad, *steps.x),
@@ -353,8 +355,8 @@ def _rnn_backward(
             1,
             body,
         )
-        at.store(0, *steps.x, made)
-        at.store(1, *steps.after, b.cast(matmul(b, made, weight), grad.dtype))
+        at.store(0, *steps.x, result)
+        at.store(1, *steps.after, b.cast(matmul(b, result, weight), grad.dtype))
 
     return _first(
         b,

@@ -79,10 +79,10 @@ def _random(
             number = element_index(b, result.shape)
             for check in elems[len(values) :]:
                 number = number + check
-            made = element(
+            output = element(
                 b, number, seed, offset, **dict(zip(values, elems, strict=False)), **rest
             )
-            return made.to(result.dtype)
+            return output.to(result.dtype)
 
         reading = [LoopInput(v, range(rank - v.rank, rank)) for v in [*values.values(), *checks]]
         return b.generic(

@@ -59,18 +59,18 @@ def _multinomial(
     rows = math.prod(self.shape[:-1])
     weights = b.reshape(self, (rows, self.shape[-1]))
     choose = _with_replacement if replacement else _without_replacement
-    places = choose(b, weights, num_samples, seed, offset)
+    indices = choose(b, weights, num_samples, seed, offset)
     valid = reduce(b, "and", [weights], [1], "i1", lambda w: (w >= 0) & (w < math.inf))
     some = reduce(b, "or", [weights], [1], "i1", lambda w: w > 0)
     numbers = b.pointwise(lambda: b.index(0), [], tensor_type("i64", (self.shape[-1],)))
 
-    def checked(place: ScalarExpr, numeric: ScalarExpr, positive: ScalarExpr) -> ScalarExpr:
+    def checked(index: ScalarExpr, numeric: ScalarExpr, positive: ScalarExpr) -> ScalarExpr:
         return b.extract(
-            numbers, [checked_index(e.where(numeric & positive, place, -1), self.shape[-1])]
+            numbers, [checked_index(e.where(numeric & positive, index, -1), self.shape[-1])]
         )
 
     return b.reshape(
-        b.pointwise(checked, [places, valid, some], tensor_type("i64", (rows, num_samples))),
+        b.pointwise(checked, [indices, valid, some], tensor_type("i64", (rows, num_samples))),
         b.result.shape,
     )
 
@@ -92,7 +92,7 @@ def _with_replacement(
         (rows, count, columns),
         reading,
         [output],
-        lambda reached, drawn, places: places + (reached <= drawn).to("i64"),
+        lambda reached, drawn, indices: indices + (reached <= drawn).to("i64"),
         reduced=[2],
     )[0]
 

@@ -43,7 +43,7 @@ def _histc(
         same = left.eq(right)
         return e.where(same, left - 1, left), e.where(same, right + 1, right)
 
-    def place(x: ScalarExpr, least: ScalarExpr, most: ScalarExpr) -> ScalarExpr:
+    def position(x: ScalarExpr, least: ScalarExpr, most: ScalarExpr) -> ScalarExpr:
         left, right = edges(least, most)
         hit = (x >= left) & (x <= right)
         spot = (e.where(hit, x, left) - left) * bins / (right - left)
@@ -52,10 +52,10 @@ def _histc(
         # bounds must be finite
         return e.where((left - left).eq(0) & (right - right).eq(0), bin_, OUT_OF_BOUNDS)
 
-    rows = b.pointwise(place, [flat, *bounds], tensor_type("i64", (count,)))
+    rows = b.pointwise(position, [flat, *bounds], tensor_type("i64", (count,)))
     ones = b.full(1, dtype, (count, 1))
-    made = scatter_rows(b, b.full(0, dtype, (bins + 1, 1)), rows, ones, "add")
-    return b.cast(b.reshape(made.slice(0, 0, bins), (bins,)), self.dtype)
+    result = scatter_rows(b, b.full(0, dtype, (bins + 1, 1)), rows, ones, "add")
+    return b.cast(b.reshape(result.slice(0, 0, bins), (bins,)), self.dtype)
 
 
 # --- with edges
@@ -79,7 +79,7 @@ class _Edges:
 
 def _given(b: LinalgBuilder, edges: StridedValue) -> _Edges:
     table = edges
-    return _Edges(edges.shape[0], lambda place: b.extract(table, [place]))
+    return _Edges(edges.shape[0], lambda position: b.extract(table, [position]))
 
 
 def _spaced(
@@ -94,12 +94,14 @@ def _spaced(
     else:
         extremes = [b.full(x, dtype, (1, 1)) for x in bounds or (0.0, 1.0)]
 
-    def at(place: ScalarExpr, least: ScalarExpr, most: ScalarExpr) -> ScalarExpr:
+    def at(position: ScalarExpr, least: ScalarExpr, most: ScalarExpr) -> ScalarExpr:
         same = least.eq(most)  # equal bounds: a range of width 1 around them
         left, right = e.where(same, least - 0.5, least), e.where(same, most + 0.5, most)
         step = (right - left) / (count - 1)
-        ahead = (place.const(count - 1) - place).to(dtype)
-        edge = e.where(place < count // 2, left + step * place.to(dtype), right - step * ahead)
+        ahead = (position.const(count - 1) - position).to(dtype)
+        edge = e.where(
+            position < count // 2, left + step * position.to(dtype), right - step * ahead
+        )
         return e.where((left - left).eq(0) & (right - right).eq(0), edge, math.nan)
 
     return _Edges(count, at, extremes)
@@ -132,7 +134,7 @@ def _histogram(
     def at(edges: _Edges, own: list[ScalarExpr], number: ScalarExpr) -> ScalarExpr:
         return edges.at(number, *own)
 
-    def place(*values: ScalarExpr) -> ScalarExpr:
+    def position(*values: ScalarExpr) -> ScalarExpr:
         columns, ends = values[: len(dims)], iter(values[len(dims) :])
         row, hit = b.constant(0, "i64"), b.constant(1, "i1")
         for value, edges, stride in zip(columns, dims, strides, strict=True):
@@ -150,7 +152,7 @@ def _histogram(
     hist = b.full(0, dtype, (bins + 1, 1))
     if count:
         rows = b.pointwise(
-            place,
+            position,
             [*(x.slice(1, d, 1) for d in range(len(dims))), *bounds],
             tensor_type("i64", (count, 1)),
         )

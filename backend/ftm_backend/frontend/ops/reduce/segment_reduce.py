@@ -71,12 +71,12 @@ class _Segments:
             return b.full(self.shape[0] - 1, "i64", (self.batch * n,))
 
         def body() -> ScalarExpr:
-            batch, place = b.index(0), b.index(1)
+            batch, position = b.index(0), b.index(1)
             segment = count_before(
-                b, count, lambda k: b.extract(ends, [batch, k]), place, right=True
+                b, count, lambda k: b.extract(ends, [batch, k]), position, right=True
             )
             begin = b.extract(begins, [batch, e.minimum(segment, count - 1)])
-            own = (segment < count) & (begin <= place)
+            own = (segment < count) & (begin <= position)
             row = e.where(own, batch * count + segment, self.shape[0] - 1)
             if whole:  # PyTorch rejects lengths that do not cover the dimension
                 row = e.where(
@@ -84,8 +84,10 @@ class _Segments:
                 )
             return row
 
-        made = b.generic((self.batch, n), [], [LoopOutput("i64", (self.batch, n), (0, 1))], body)[0]
-        return b.reshape(made, (self.batch * n,))
+        result = b.generic((self.batch, n), [], [LoopOutput("i64", (self.batch, n), (0, 1))], body)[
+            0
+        ]
+        return b.reshape(result, (self.batch * n,))
 
     def combine(self, start: Number, updates: StridedValue, kind: str) -> StridedValue:
         """Reduce `updates` [batch * n, inner] into the segments, starting from `start`."""
@@ -188,8 +190,8 @@ def _segment_reduce_backward(
         def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
             return e.where(chosen(x, row), incoming(row) / e.maximum(ties(row), 1), 0)
 
-    made = b.pointwise(element, [flat, rows], flat.type)
-    return b.cast(b.reshape(made, b.result.shape), data.dtype)
+    result = b.pointwise(element, [flat, rows], flat.type)
+    return b.cast(b.reshape(result, b.result.shape), data.dtype)
 
 
 def _prod_element(
@@ -229,7 +231,7 @@ def _prod_element(
     def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
         no_nan = nans(row) <= e.isnan(x).to(dtype)
         no_zero = zeros(row) <= x.eq(0).to(dtype)
-        rest = e.where(no_nan, e.where(no_zero, product(row), 0), math.nan)
-        return e.where(plain(x), scaled(row) / x, incoming(row) * rest)
+        product_of_others = e.where(no_nan, e.where(no_zero, product(row), 0), math.nan)
+        return e.where(plain(x), scaled(row) / x, incoming(row) * product_of_others)
 
     return element

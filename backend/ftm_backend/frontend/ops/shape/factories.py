@@ -106,11 +106,11 @@ def _spaced(
     )
 
     def body() -> ScalarExpr:
-        place = b.index(0)
+        position = b.index(0)
         step = (last - first) / max(1, steps - 1)
-        forward = first + step * place.to(compute)
-        backward = last - step * (place.const(steps - 1) - place).to(compute)
-        return function(e.where(place < steps // 2, forward, backward)).to(b.result.dtype)
+        forward = first + step * position.to(compute)
+        backward = last - step * (position.const(steps - 1) - position).to(compute)
+        return function(e.where(position < steps // 2, forward, backward)).to(b.result.dtype)
 
     if steps == 1:
         return b.full(function(first), b.result.dtype, (1,))

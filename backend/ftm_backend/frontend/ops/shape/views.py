@@ -174,12 +174,12 @@ def _bitcast(b: LinalgBuilder, base: StridedValue, dtype: str) -> StridedValue:
     old, new = (_width(token) for token in (base.dtype, dtype))
     base = b.reshape(base, (base.type.numel,))
     if old == new:
-        made = _reinterpret(b, base, dtype)
+        result = _reinterpret(b, base, dtype)
     elif old > new:
-        made = _reinterpret(b, _split_words(b, _reinterpret(b, base, f"i{old}"), new), dtype)
+        result = _reinterpret(b, _split_words(b, _reinterpret(b, base, f"i{old}"), new), dtype)
     else:
-        made = _reinterpret(b, _join_words(b, _reinterpret(b, base, f"u{old}"), new), dtype)
-    return b.reshape(made, b.result.shape)
+        result = _reinterpret(b, _join_words(b, _reinterpret(b, base, f"u{old}"), new), dtype)
+    return b.reshape(result, b.result.shape)
 
 
 def _width(token: str) -> int:
