@@ -105,7 +105,7 @@ def test_a_dump_holds_what_each_pass_changes(tmp_path):
     driver.compile(TRACE, CompileOptions(dump=str(tmp_path), dump_diffs=True))
     diffs = {path.stem[3:]: path.read_text() for path in tmp_path.glob("*.diff")}
     assert {"fuse-ops", "assign-buffers", "allocate-scratchpad"} <= diffs.keys()
-    assert not {"torch", "linalg", "ftm", "asm"} & diffs.keys()  # another language
+    assert not {"torch", "linalg", "tiles", "asm"} & diffs.keys()  # another language
     assert "fuse-elementwise-producers" not in diffs  # finds nothing to do here
     assert diffs["fuse-ops"].startswith("--- resolve-in-place\n+++ fuse-ops\n")
     assert "+    %" in diffs["fuse-ops"] and "ftm.stage" not in diffs["fuse-ops"]
@@ -206,7 +206,7 @@ def test_translate_guesses_the_stage_and_gives_assembly(trace_file, tmp_path, co
 
 def test_translate_goes_from_stage_to_stage(trace_file, tmp_path, compiled):
     at = trace_file
-    for stage in ("torch", "linalg", "ftm", "asm"):
+    for stage in ("torch", "linalg", "tiles", "asm"):
         out = str(tmp_path / stage)
         assert ftm_translate.main(["--to", stage, at, "-o", out]) == 0
         at = out
@@ -225,7 +225,7 @@ def test_translate_tells_errors_apart(tmp_path, capsys, trace_file):
     assert ftm_translate.main([str(bad)]) == 2
     assert ":2:" in capsys.readouterr().err
     tiles = tmp_path / "bad.tiles"
-    tiles.write_text("@stage ftm\n@program main, host\n@func main\n  NONSENSE T0\n@ret\n")
+    tiles.write_text("@stage tiles\n@program main, host\n@func main\n  NONSENSE T0\n@ret\n")
     assert ftm_translate.main([str(tiles)]) == 2
     assert "line 4" in capsys.readouterr().err
     assert ftm_translate.main([trace_file, "--machine", "nonsuch"]) == 2
@@ -239,7 +239,7 @@ def test_opt_runs_passes_by_name_or_all(trace_file, tmp_path, compiled, capsys):
     assert ftm_opt.main(["--ftm-pipeline", linalg, "-o", str(whole)]) == 0
     names = [stage.name for stage in compiler_stages.stages(HOST)]
     passes = [
-        name.replace("ftm", "lower-kernels")
+        name.replace("tiles", "lower-kernels")
         for name in names[names.index("linalg") + 1 : names.index("asm")]
     ]
     for name in passes:

@@ -272,7 +272,7 @@ def test_positions_gathers_and_random_bits_in_maps(lab):
 
 
 def test_a_program_needs_its_facts(lab):
-    text = print_tiles(lab.program(lambda b: None), "ftm")
+    text = print_tiles(lab.program(lambda b: None), "tiles")
     read_tiles(text)
     with pytest.raises(TileTextError, match="@program"):
         read_tiles(text.replace("@program main, host\n", ""))

@@ -64,8 +64,7 @@ def in_place(
 def from_one_number(
     b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps
 ) -> Made:
-    """A base of one number, of which each iteration writes a row, in parts; rows of inputs that are
-    no dense tensors."""
+    """Each iteration writes parts of a row of a filled tensor; input rows are not dense."""
     turned = b.copy(x).permute([1, 0, 2]).permute([1, 0, 2]).transpose()
 
     def step(at: LoopIteration) -> None:
@@ -80,8 +79,7 @@ def from_one_number(
 def reductions(
     b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps
 ) -> Made:
-    """Means over rows and over columns, of values that lie only in an iteration, and what nobody
-    needs."""
+    """Means over rows and columns of values local to an iteration, and a dead value."""
 
     def step(at: LoopIteration) -> None:
         row = _plus(b, at.row(x, *steps.x), y)

@@ -25,7 +25,7 @@ def copy(b, source, target):
 
 
 def stored(b, depth):
-    """A loop whose body fills two tiles, the second of which it stores."""
+    """A loop whose body fills two tiles and stores the second one."""
     first, result = b.tile("f32", 1, 1), b.tile("f32", 1, 1, depth=depth)
     with b.for_(0, 4) as number:
         fill(b, first)

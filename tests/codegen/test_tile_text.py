@@ -16,7 +16,7 @@ from ftm_backend.ir.tile.printer import print_tiles
 from ftm_backend.ir.tile.program import TileProgram
 from ftm_backend.ir.tile.reader import TileTextError, read_tiles
 
-HEADER = "@stage ftm\n@program main, host\n@in b0, f32, 64\n@in b1, i64, 8\n@out o0, f32, 64\n\n@func main\n"
+HEADER = "@stage tiles\n@program main, host\n@in b0, f32, 64\n@in b1, i64, 8\n@out o0, f32, 64\n\n@func main\n"
 TILES = ["@tile T0, am, f32, 4x8, 1", "@tile T1, am, f32, 4x8, 2", "@tile T2, am, i64, 4x8, 1"]
 
 
@@ -239,12 +239,12 @@ def test_declarations_read_back():
         consts=[["c0", "i64", [2], "01000000000000000200000000000000"], ["c1", "f32", [0], ""]],
         arena=[["w0", 0, "f32", [6]], ["w1", 64, "bf16", [2, 2]]],
     )
-    assert facts(read_tiles(print_tiles(program, "ftm"))) == facts(program)
+    assert facts(read_tiles(print_tiles(program, "tiles"))) == facts(program)
 
 
 def test_kernels_that_cannot_fault_stay_marked(lab):
     program = lab.program(loops, *SIGNATURE, in_bounds=True)
-    assert read_tiles(print_tiles(program, "ftm")).in_bounds == {"kernel_0"}
+    assert read_tiles(print_tiles(program, "tiles")).in_bounds == {"kernel_0"}
 
 
 def test_text_of_a_kernel(lab):
@@ -266,9 +266,9 @@ def test_text_of_a_kernel(lab):
             )
 
     assert (
-        print_tiles(lab.program(build, *SIGNATURE, in_bounds=True), "ftm")
+        print_tiles(lab.program(build, *SIGNATURE, in_bounds=True), "tiles")
         == """\
-@stage ftm
+@stage tiles
 @program main, host
 @in b0, f32, 64
 @in b1, i64, 8
@@ -317,8 +317,8 @@ def test_text_by_hand_with_an_else_and_comments(lab):
         isinstance(loop, TileLoop)
         and [i.kind for b in (loop.body[0].body, loop.body[0].otherwise) for i in b] == ["load"] * 2
     )
-    assert print_tiles(read_tiles(print_tiles(program, "ftm")), "ftm") == print_tiles(
-        program, "ftm"
+    assert print_tiles(read_tiles(print_tiles(program, "tiles")), "tiles") == print_tiles(
+        program, "tiles"
     )
     assembler.assemble(pipeline.run(program, lab.plain))
 

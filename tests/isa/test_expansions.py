@@ -108,7 +108,7 @@ def integers(count: int, dtype: np.dtype, rng: np.random.Generator) -> np.ndarra
 
 
 def operands(row: InstructionDef, word: str, count: int) -> list[np.ndarray]:
-    """One array for each operand; two operands meet in many pairs, of which the edges meet all."""
+    """One array per operand; two operands are paired with each other, edge cases with all."""
     rng = np.random.default_rng(7)
     arrays = []
     for number, operand in enumerate(row.operands[:-1]):

@@ -176,5 +176,5 @@ def test_map_header_errors(header, message, column):
     ],
 )
 def test_structure_errors(text, message):
-    with pytest.raises(asm.AsmError, match=message.replace("@", "@")):
+    with pytest.raises(asm.AsmError, match=message):
         asm.parse(text)

@@ -84,7 +84,7 @@ def test_a_row_and_a_kernel_make_an_operation(tmp_path: Path) -> None:
 
 
 def test_only_kernels_name_operations_on_strips() -> None:
-    """Beside those by which transfers and sums combine elements: copy, add, multiply, least,
+    """Except for those by which transfers and sums combine elements: copy, add, multiply, least,
     greatest."""
     names = {c_header.strip_name(row) for row in instruction_table.STRIPS}
     source = PACKAGE / "machine" / "src"

@@ -175,12 +175,12 @@ def test_the_checker_finds_writes_before_a_fault():
         "%5 = aten::index_select(self=%4, dim=0, index=%2) : f32[7,64]",
         "return %4, %5",
     )
-    text = str(driver.run_from("trace", trace(*lines), "ftm", OPTIONS))
-    driver.run_from("ftm", text, "asm", OPTIONS)
+    text = str(driver.run_from("trace", trace(*lines), "tiles", OPTIONS))
+    driver.run_from("tiles", text, "asm", OPTIONS)
     declared = text.replace("@out o0, f32, 64x64", "@out o0, f32, 64x64, b0")
     assert declared != text
     with pytest.raises(driver.CompileError, match="which replaces an input"):
-        driver.run_from("ftm", declared, "asm", OPTIONS)
+        driver.run_from("tiles", declared, "asm", OPTIONS)
 
 
 @pytest.mark.parametrize("seed", range(12))

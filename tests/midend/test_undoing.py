@@ -227,7 +227,7 @@ def test_what_cannot_be_undone_is_a_short_error(
         raise ValueError("x" * 1_000_000)
 
     monkeypatch.setitem(LOWERINGS, "contraction", replace(LOWERINGS["contraction"], lower=always))
-    with pytest.raises(driver.CompileError, match="compiling failed at stage 'ftm'") as caught:
+    with pytest.raises(driver.CompileError, match="compiling failed at stage 'tiles'") as caught:
         driver.compile(SUM[0], CompileOptions(machine="m7032", cores=2))
     assert len(str(caught.value)) < 10_000
 

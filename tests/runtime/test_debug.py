@@ -21,7 +21,7 @@ def test_stages(pending):
     assert "torch.aten.mm" in texts["torch"]
     assert "linalg.matmul" in texts["linalg"]
     assert "ftm.kernel" in texts["fuse-ops"]
-    assert "MM" in texts["ftm"] and "DWAIT" not in texts["ftm"]  # waits come later
+    assert "MM" in texts["tiles"] and "DWAIT" not in texts["tiles"]  # waits come later
     assert "DWAIT" in texts["insert-waits"]
     assert texts["asm"].startswith("@program") and "MM" in texts["asm"]
     after = ftm_lazy.metrics.counters()

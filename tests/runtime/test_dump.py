@@ -19,7 +19,7 @@ TEXTS = {
     "trace": TRACE,
     "torch": "module {}",
     "linalg": "module {}",
-    "ftm": "@stage ftm",
+    "tiles": "@stage tiles",
     "asm": "@program p, host",
 }
 
@@ -28,7 +28,7 @@ def test_files_and_inputs(tmp_path):
     place = dump.write(tmp_path / "new", TEXTS)
     assert place.name.startswith("000_")
     assert sorted(file.name for file in place.iterdir()) == [
-        "00_trace.trace", "01_torch.mlir", "02_linalg.mlir", "03_ftm.tiles", "04_asm.lan",
+        "00_trace.trace", "01_torch.mlir", "02_linalg.mlir", "03_tiles.tiles", "04_asm.lan",
         "inputs.json",
     ]  # fmt: skip
     assert (place / "00_trace.trace").read_text() == TRACE

@@ -1,5 +1,4 @@
-"""A process ends with its own status while threads that nobody waits for record, compile, launch
-and compute gradients."""
+"""A process exits with its status while daemon threads record, compile, launch and run backward."""
 
 from __future__ import annotations
 

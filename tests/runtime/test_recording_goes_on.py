@@ -1,5 +1,4 @@
-"""What nobody waits for is compiled on a thread of its own: recording goes on, and what goes wrong
-there is told where results are read."""
+"""Compilation runs on its own thread while recording continues; errors are raised at reads."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ import torch
 import ftm_lazy
 from ftm_lazy.compile import compile_client
 
-SIZES = iter(range(701, 10**6, 2))  # of which no other test has programs
+SIZES = iter(range(701, 10**6, 2))  # sizes that no other test uses
 
 
 class Gate:
@@ -67,9 +66,7 @@ def test_recording_goes_on_while_a_step_compiles(gate: Gate) -> None:
     gate.wait_for(1)
     z = y - x.to("ftm")
     ftm_lazy.sync()
-    assert len(gate.threads) == 1, (
-        "one after the other: what is told of the second hangs on what the first becomes"
-    )
+    assert len(gate.threads) == 1, "the second trace must be compiled after the first one"
     gate.open()
     assert torch.equal(z.cpu(), (x + 1) * 3 - x)
     assert threading.main_thread() not in gate.threads
@@ -86,7 +83,7 @@ def test_who_reads_waits(gate: Gate) -> None:
 
 
 def test_a_handler_of_a_signal_reads_what_is_being_compiled(gate: Gate) -> None:
-    """As one that saves the model when the process is told to end."""
+    """Example: a handler of SIGTERM that saves the model."""
     x = torch.arange(float(next(SIZES)))
     y = x.to("ftm") + 1
     found = []

@@ -1,5 +1,4 @@
-"""The real service: what it imports, what it answers, and that it ends when nobody is left to
-answer."""
+"""The compile server: its imports, its answers, and its end when the last client is gone."""
 
 import os
 import signal

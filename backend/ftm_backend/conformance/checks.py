@@ -26,7 +26,7 @@ __all__ = ["models", "run_all"]
 
 # Others: 1e-4. Machines differ in the order of summation and in elementary functions.
 _TOLERANCE = {"f16": 2e-3, "bf16": 2e-2}
-_RUNS = 5  # runs of a model, of which the fastest counts
+_RUNS = 5  # runs of a model; the fastest one counts
 
 
 def run_all(machine: Machine, preset: str, only: str = "") -> list[CheckOutcome]:

@@ -265,7 +265,7 @@ PASSES: tuple[Pass, ...] = (
         lower_kernels,
         converts(CALLS, TILES),
         "Lower each function to tiles, DMA transfers and maps over tiles.",
-        alias="ftm",
+        alias="tiles",
     ),
 )
 """All passes. An optional pass rewrites only where the cost model (`ftm_backend.target.cost_rules`,

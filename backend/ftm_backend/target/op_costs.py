@@ -25,7 +25,7 @@ def expansion(row: InstructionDef, suffix: str, whole: bool = False) -> MacroBui
     Args:
         row: The operation.
         suffix: Its type.
-        whole: Record all steps of data-dependent loops, of which nearly all data need only one.
+        whole: Record all steps of data-dependent loops, although nearly all data need only one.
 
     Returns:
         The recorded operations. Operands are registers 0, 1, ...; the last one gives the result.

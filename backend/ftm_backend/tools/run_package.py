@@ -88,7 +88,7 @@ def _weights_file(path: Path) -> Path:
     ]
     if not found:
         raise UserError(
-            f"{path} has a manifest beside it but no weights, {path.with_suffix('.npz')}: "
+            f"{path} has a manifest but no weights, {path.with_suffix('.npz')}: "
             "compile the model again"
         )
     return found[0]

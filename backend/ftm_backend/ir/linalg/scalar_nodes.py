@@ -153,7 +153,6 @@ def combined(word: str, left: Node, right: Node) -> Node:
 
 def identity(word: str, dtype: str) -> int | float:
     """Return the neutral element of a reduction."""
-
     if word in ("sum", "or"):
         return 0
     if word in ("prod", "and"):

@@ -71,13 +71,11 @@ def operation(
     exact: bool = False,
     mirrors: str = "",
 ) -> InstructionDef:
-    """Make the row of a map operation; other arguments are fields of `InstructionDef`.
+    """Make the row of a map operation.
 
-    Args:
-        sources: Names of the source operands, one letter each.
-        shown: The example.
-        kinds: Types of the source operands; by default the operation's type.
-        elements: Operations of linalg bodies that it implements, separated by blanks.
+    ``sources`` has the names of the source operands, one letter each, and ``kinds`` their types; by
+    default all have the operation's type. ``elements`` lists operations of linalg bodies, separated
+    by blanks. ``shown`` is the example. The other arguments are fields of `InstructionDef`.
     """
     rules = kinds or [SAME] * len(sources)
     operands = tuple(OperandDef(n, k) for n, k in zip(sources, rules, strict=True))

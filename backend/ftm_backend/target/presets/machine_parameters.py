@@ -106,14 +106,18 @@ class MachineParameters:
 
     @property
     def uses_panels(self) -> bool:
-        """Whether matmuls are planned as panels (``midend/schedule/gemm/panel_*``): operands stream
-        through multi-buffered tiles, so the plan balances DMA against compute."""
+        """Whether matmuls are planned as panels (``midend/schedule/gemm/panel_*``).
+
+        Operands stream through multi-buffered tiles, so the plan balances DMA against compute.
+        """
         return self.dma_overlaps
 
     @property
     def transposes_on_chip(self) -> bool:
-        """Whether data moves in long runs and is reordered in scratchpad, instead of element by
-        element. A core that executes its own transfers gains nothing by that."""
+        """Whether data moves in long runs and is reordered in scratchpad.
+
+        A core that executes its own transfers gains nothing by that over moving single elements.
+        """
         return self.dma_overlaps
 
     def lanes(self, dtype: str) -> int:
