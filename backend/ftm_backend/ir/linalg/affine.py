@@ -34,7 +34,7 @@ class Affine:
         return Affine(self.const + offset, self.coeffs)
 
     def guarded_equal(self, other: Affine) -> bool:
-        """Whether both functions are equal at the sizes seen; adds no guard (see `guarded_equal`)."""
+        """Whether both functions are equal at the sizes seen; adds a guard if they are."""
         pairs = zip((self.const, *self.coeffs), (other.const, *other.coeffs), strict=True)
         return all(guarded_equal(a, b) for a, b in pairs)
 
