@@ -59,20 +59,20 @@ class FillSplitter {
         fills_ = fills_.slice(1);
         add_fill(*call);
       } else {
-        add_call_to_rest(*call, values);
+        add_remaining_call(*call, values);
       }
     }
-    auto& rest = made_.rest;
+    auto& remaining = split_.remaining;
     for (size_t i = 0; i < old_.results.size(); ++i) {
       const auto& result = results_[old_.result_numbers[i].index()];
-      made_.fill_of_result.push_back(result.fill);
+      split_.fill_of_result.push_back(result.fill);
       if (result.fill < 0) {
-        rest.results.push_back(old_.results[i]);
-        rest.result_numbers.push_back(result.number);
+        remaining.results.push_back(old_.results[i]);
+        remaining.result_numbers.push_back(result.number);
       }
     }
-    rest.hash = hash_of(rest);
-    return std::move(made_);
+    remaining.hash = hash_of(remaining);
+    return std::move(split_);
   }
 
  private:
@@ -80,28 +80,28 @@ class FillSplitter {
     auto call = std::make_shared<CallNode>(old.op(), flat_fill_spec(old.spec()), old.sequence);
     call->line = old.line;
     call->scalars = old.scalars;
-    Subgraph piece;
-    piece.any_size = true;
-    piece.graph.calls = {call.get()};
-    piece.graph.scalars.assign(call->scalars.begin(), call->scalars.end());
-    piece.graph.results = {Value(call, 0)};
-    piece.graph.result_numbers = {ValueNumber::result(0)};
-    piece.graph.hash = hash_of(piece.graph);
+    Subgraph subgraph;
+    subgraph.any_size = true;
+    subgraph.graph.calls = {call.get()};
+    subgraph.graph.scalars.assign(call->scalars.begin(), call->scalars.end());
+    subgraph.graph.results = {Value(call, 0)};
+    subgraph.graph.result_numbers = {ValueNumber::result(0)};
+    subgraph.graph.hash = hash_of(subgraph.graph);
     const auto& type = old.type(0);
-    piece.outputs = {data_value(std::make_shared<Buffer>(type.dtype, type.sizes), type)};
-    results_.push_back({static_cast<int64_t>(made_.fills.size()), ValueNumber::result(0)});
+    subgraph.outputs = {data_value(std::make_shared<Buffer>(type.dtype, type.sizes), type)};
+    results_.push_back({static_cast<int64_t>(split_.fills.size()), ValueNumber::result(0)});
     fills_read_.push_back(-1);
-    made_.calls.emplace_back(std::move(call), 0);
-    made_.fills.push_back(std::move(piece));
+    split_.calls.emplace_back(std::move(call), 0);
+    split_.fills.push_back(std::move(subgraph));
   }
 
-  void add_call_to_rest(const CallNode& call, c10::ArrayRef<ValueNumber> values) {
-    auto& rest = made_.rest;
+  void add_remaining_call(const CallNode& call, c10::ArrayRef<ValueNumber> values) {
+    auto& remaining = split_.remaining;
     for (const auto value : values) {
-      rest.operands.push_back(number_of(value));
+      remaining.operands.push_back(number_of(value));
     }
-    rest.calls.push_back(&call);
-    rest.scalars.insert(rest.scalars.end(), call.scalars.begin(), call.scalars.end());
+    remaining.calls.push_back(&call);
+    remaining.scalars.insert(remaining.scalars.end(), call.scalars.begin(), call.scalars.end());
     for (size_t k = 0; k < call.spec().results.size(); ++k) {
       results_.push_back({-1, ValueNumber::result(next_result_++)});
     }
@@ -116,14 +116,14 @@ class FillSplitter {
     if (result.fill < 0) {
       return result.number;
     }
-    const auto& filled = made_.fills[result.fill].outputs[0];
+    const auto& filled = split_.fills[result.fill].outputs[0];
     return parameter(fills_read_[result.fill], static_cast<const DataNode*>(filled.node.get()));
   }
 
   ValueNumber parameter(int64_t& number, const DataNode* node) {
     if (number < 0) {
-      number = static_cast<int64_t>(made_.rest.parameters.size());
-      made_.rest.parameters.push_back(node);
+      number = static_cast<int64_t>(split_.remaining.parameters.size());
+      split_.remaining.parameters.push_back(node);
     }
     return ValueNumber::parameter(number);
   }
@@ -143,7 +143,7 @@ class FillSplitter {
   // used yet.
   std::vector<int64_t> parameters_read_ = std::vector<int64_t>(old_.parameters.size(), -1);
   std::vector<int64_t> fills_read_;
-  SplitFills made_;
+  SplitFills split_;
 };
 
 } // namespace

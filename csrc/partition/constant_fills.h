@@ -15,8 +15,8 @@ std::vector<size_t> find_constant_fills(const Graph& graph, CallRange recorded);
 struct SplitFills {
   // Each fills a one-dimensional tensor of any size: one program per number and dtype.
   std::vector<Subgraph> fills;
-  Graph rest; // the other calls, which read the filled tensors as parameters
-  std::vector<int64_t> fill_of_result; // by result of the old graph; -1: a result of `rest`
+  Graph remaining; // the other calls, which read the filled tensors as parameters
+  std::vector<int64_t> fill_of_result; // by result of the old graph; -1: a result of `remaining`
   std::vector<Value> calls; // nodes of the fills, which are owned here
 };
 

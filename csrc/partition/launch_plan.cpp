@@ -56,19 +56,19 @@ const BufferPtr& buffer_of(const Value& data) {
   return static_cast<const DataNode&>(trace_node(data)).buffer();
 }
 
-JobPtr make_job(Subgraph& piece) {
+JobPtr make_job(Subgraph& subgraph) {
   auto job = std::make_shared<Job>();
-  for (const auto* parameter : piece.graph.parameters) {
+  for (const auto* parameter : subgraph.graph.parameters) {
     const auto itemsize = static_cast<int64_t>(c10::elementSize(parameter->type(0).dtype));
     job->inputs.emplace_back(parameter->buffer(), parameter->offset() * itemsize);
   }
-  for (const auto& output : piece.outputs) {
+  for (const auto& output : subgraph.outputs) {
     job->outputs.push_back(buffer_of(output));
   }
-  job->old_values.resize(piece.outputs.size());
-  job->scalars = std::move(piece.graph.scalars);
-  for (size_t i = 0; i < piece.graph.calls.size(); ++i) {
-    if (const auto& line = piece.graph.calls[i]->line) {
+  job->old_values.resize(subgraph.outputs.size());
+  job->scalars = std::move(subgraph.graph.scalars);
+  for (size_t i = 0; i < subgraph.graph.calls.size(); ++i) {
+    if (const auto& line = subgraph.graph.calls[i]->line) {
       job->origin.recorded_at.emplace_back(i, line);
     }
   }
@@ -77,7 +77,8 @@ JobPtr make_job(Subgraph& piece) {
 
 // Records for each job the values that its results' variables had before.
 void note_old_values(
-    const PendingValues& values, const PartitionedGraph& made, std::vector<LaunchUnit>& units) {
+    const PendingValues& values, const PartitionedGraph& partitioned,
+    std::vector<LaunchUnit>& units) {
   std::vector<std::unordered_map<const Buffer*, int32_t>> inputs(units.size());
   for (size_t k = 0; k < units.size(); ++k) {
     const auto& job = *units[k].job;
@@ -86,11 +87,11 @@ void note_old_values(
     }
   }
   for (size_t i = 0; i < values.variables.size(); ++i) {
-    const auto [piece, result] = made.results[values.result_of[i]];
-    auto& old = units[piece].job->old_values[result];
+    const auto [subgraph, result] = partitioned.results[values.result_of[i]];
+    auto& old = units[subgraph].job->old_values[result];
     const auto& buffer = values.variables[i]->old_buffer;
-    const auto input = inputs[piece].find(buffer.get());
-    if (input != inputs[piece].end()) {
+    const auto input = inputs[subgraph].find(buffer.get());
+    if (input != inputs[subgraph].end()) {
       old.input = input->second;
     } else {
       old.other = buffer;
@@ -100,29 +101,31 @@ void note_old_values(
 
 // A graph partitioned into programs.
 struct Programs {
-  PartitionedGraph made;
+  PartitionedGraph partitioned;
   ProgramPtr last; // the last subgraph's program, if it was already looked up
 };
 
 // Concatenates the fills and the partition of the remaining graph.
-PartitionedGraph with_fills(SplitFills filled, PartitionedGraph rest) {
-  PartitionedGraph made;
+PartitionedGraph with_fills(SplitFills filled, PartitionedGraph remaining) {
+  PartitionedGraph partitioned;
   size_t next = 0;
   for (const int64_t fill : filled.fill_of_result) {
     if (fill >= 0) {
-      made.results.push_back({static_cast<size_t>(fill), 0});
-      made.values.push_back(filled.fills[fill].outputs[0]);
+      partitioned.results.push_back({static_cast<size_t>(fill), 0});
+      partitioned.values.push_back(filled.fills[fill].outputs[0]);
       continue;
     }
-    const auto [piece, result] = rest.results[next];
-    made.results.push_back({filled.fills.size() + piece, result});
-    made.values.push_back(rest.values[next++]);
+    const auto [subgraph, result] = remaining.results[next];
+    partitioned.results.push_back({filled.fills.size() + subgraph, result});
+    partitioned.values.push_back(remaining.values[next++]);
   }
-  made.subgraphs = std::move(filled.fills);
-  std::move(rest.subgraphs.begin(), rest.subgraphs.end(), std::back_inserter(made.subgraphs));
-  made.calls = std::move(filled.calls);
-  std::move(rest.calls.begin(), rest.calls.end(), std::back_inserter(made.calls));
-  return made;
+  partitioned.subgraphs = std::move(filled.fills);
+  std::move(
+      remaining.subgraphs.begin(), remaining.subgraphs.end(),
+      std::back_inserter(partitioned.subgraphs));
+  partitioned.calls = std::move(filled.calls);
+  std::move(remaining.calls.begin(), remaining.calls.end(), std::back_inserter(partitioned.calls));
+  return partitioned;
 }
 
 // Partitions a graph. It remains one program if that program exists, or if it is a segment of a
@@ -135,8 +138,9 @@ Programs partition(Graph graph, bool is_segment, CallRange last_step) {
   const auto fills = cuts_loops() ? find_constant_fills(graph, last_step) : std::vector<size_t>();
   if (!fills.empty() && !is_frequent(graph.hash)) {
     auto filled = split_constant_fills(graph, fills);
-    auto rest = partition(std::move(filled.rest), is_segment, {});
-    return {with_fills(std::move(filled), std::move(rest.made)), std::move(rest.last)};
+    auto remaining = partition(std::move(filled.remaining), is_segment, {});
+    return {
+        with_fills(std::move(filled), std::move(remaining.partitioned)), std::move(remaining.last)};
   }
   auto iterations = is_segment ? std::nullopt : split_loops(graph);
   if (!iterations) {
@@ -160,31 +164,32 @@ LaunchPlan plan_launch(PendingTrace& pending) {
   }
   auto graph = collect_graph(values.results);
   plan.hash = graph.hash;
-  auto [made, last] =
+  auto [partitioned, last] =
       partition(std::move(graph), pending.log.is_loop_segment(), pending.step.recorded);
-  for (auto& piece : made.subgraphs) {
-    const bool is_found = last && &piece == &made.subgraphs.back();
+  for (auto& subgraph : partitioned.subgraphs) {
+    const bool is_found = last && &subgraph == &partitioned.subgraphs.back();
     LaunchUnit unit;
-    unit.hash = piece.graph.hash;
-    unit.program = is_found ? last : find_program(unit.hash, piece.graph);
+    unit.hash = subgraph.graph.hash;
+    unit.program = is_found ? last : find_program(unit.hash, subgraph.graph);
     if (!unit.program) {
-      unit.trace = make_trace(piece.graph);
-      unit.any_size = piece.any_size;
+      unit.trace = make_trace(subgraph.graph);
+      unit.any_size = subgraph.any_size;
       unit.trains = pending.trains.load(std::memory_order_relaxed);
       unit.trace_id = pending.trace_id;
     }
-    unit.job = make_job(piece);
+    unit.job = make_job(subgraph);
     plan.units.push_back(std::move(unit));
   }
-  note_old_values(values, made, plan.units);
+  note_old_values(values, partitioned, plan.units);
   for (const auto& unit : plan.units) {
     enqueue(unit.job); // may throw for the first job, when nothing has changed yet
   }
   for (size_t i = 0; i < values.results.size(); ++i) {
-    keep_host_expression(values.results[i], made.values[i]);
+    keep_host_expression(values.results[i], partitioned.values[i]);
   }
   for (size_t i = 0; i < values.variables.size(); ++i) {
-    plan.old_graph.push_back(set_computed(*values.variables[i], made.values[values.result_of[i]]));
+    plan.old_graph.push_back(
+        set_computed(*values.variables[i], partitioned.values[values.result_of[i]]));
   }
   plan.old_graph.insert(
       plan.old_graph.end(), std::make_move_iterator(values.results.begin()),

@@ -75,8 +75,8 @@ class ConcatSplitter {
       : old_(old), concatenations_(concatenations), cuts_(cuts) {}
 
   SplitConcats split() {
-    made_.graph.parameters = old_.parameters;
-    made_.graph.scalars = old_.scalars;
+    split_.graph.parameters = old_.parameters;
+    split_.graph.scalars = old_.scalars;
     for (size_t i = 0, operand = 0; i < old_.calls.size(); ++i) {
       write_call(
           i,
@@ -85,16 +85,16 @@ class ConcatSplitter {
     }
     for (size_t i = 0; i < old_.results.size(); ++i) {
       const auto result = result_of(old_.result_numbers[i], old_.results[i]);
-      made_.graph.results.push_back(result.value);
-      made_.graph.result_numbers.push_back(result.number);
+      split_.graph.results.push_back(result.value);
+      split_.graph.result_numbers.push_back(result.number);
     }
-    made_.graph.hash = hash_of(made_.graph);
-    auto& places = made_.cuts;
-    places.erase(std::unique(places.begin(), places.end()), places.end());
-    while (!places.empty() && places.back() == made_.graph.calls.size()) {
-      places.pop_back();
+    split_.graph.hash = hash_of(split_.graph);
+    auto& cuts = split_.cuts;
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    while (!cuts.empty() && cuts.back() == split_.graph.calls.size()) {
+      cuts.pop_back();
     }
-    return std::move(made_);
+    return std::move(split_);
   }
 
  private:
@@ -139,8 +139,8 @@ class ConcatSplitter {
     if (number.is_parameter()) {
       return {value, number};
     }
-    const auto& made = results_[number.index()];
-    return {made.value.node ? made.value : value, made.number};
+    const auto& result = results_[number.index()];
+    return {result.value.node ? result.value : value, result.number};
   }
 
   // Stacked values are concatenated along an additional dimension of size 1. This moves no element.
@@ -174,12 +174,12 @@ class ConcatSplitter {
     for (size_t i = 0; i < grouped; i += kGroup) {
       groups.push_back(concatenate_once(parts.slice(i, kGroup)));
     }
-    const auto rest = parts.slice(grouped);
-    if (rest.empty()) {
+    const auto remaining = parts.slice(grouped);
+    if (remaining.empty()) {
       return groups.size() == 1 ? groups[0] : concatenate(groups);
     }
-    Part last = rest[0];
-    for (const auto& part : rest.slice(1)) {
+    Part last = remaining[0];
+    for (const auto& part : remaining.slice(1)) {
       last = concatenate_once({last, part});
     }
     if (groups.empty()) {
@@ -206,22 +206,22 @@ class ConcatSplitter {
       call->values.push_back(part.value);
     }
     const int64_t result = add(*call, parts);
-    made_.calls.emplace_back(std::move(call), 0);
-    return {made_.calls.back(), ValueNumber::result(result)};
+    split_.calls.emplace_back(std::move(call), 0);
+    return {split_.calls.back(), ValueNumber::result(result)};
   }
 
   // Adds a call and returns the index of its first result.
   int64_t add(const CallNode& call, c10::ArrayRef<Part> parts) {
-    made_.graph.calls.push_back(&call);
+    split_.graph.calls.push_back(&call);
     for (const auto& part : parts) {
-      made_.graph.operands.push_back(part.number);
+      split_.graph.operands.push_back(part.number);
     }
     const int64_t first = next_result_;
     next_result_ += static_cast<int64_t>(call.spec().results.size());
     return first;
   }
 
-  void cut() { made_.cuts.push_back(made_.graph.calls.size()); }
+  void cut() { split_.cuts.push_back(split_.graph.calls.size()); }
 
   const Graph& old_;
   c10::ArrayRef<size_t> concatenations_, cuts_; // not processed yet
@@ -229,7 +229,7 @@ class ConcatSplitter {
   int64_t dim_ = 0; // along which its parts are concatenated
   std::vector<Part> results_; // of the old graph's calls, in the new graph
   int64_t next_result_ = 0;
-  SplitConcats made_;
+  SplitConcats split_;
 };
 
 } // namespace

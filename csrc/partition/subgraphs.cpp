@@ -43,7 +43,7 @@ class Cutter {
     mark_needed();
     position_.resize(sources_.size());
     outputs_.resize(sources_.size());
-    made_by_.resize(sources_.size());
+    locations_.resize(sources_.size());
   }
 
   PartitionedGraph cut() {
@@ -54,21 +54,21 @@ class Cutter {
       const auto root = root_of_result_[i];
       const auto& output = outputs_[root];
       const auto& type = type_of(whole_.results[i]);
-      made_.results.push_back(made_by_[root]);
-      made_.values.push_back(
+      partitioned_.results.push_back(locations_[root]);
+      partitioned_.values.push_back(
           type_of(output) == type ? output : data_value(data_node(output).buffer(), type));
     }
-    return std::move(made_);
+    return std::move(partitioned_);
   }
 
  private:
-  size_t end_of(size_t piece) const {
-    return piece + 1 < begins_.size() ? begins_[piece + 1] : whole_.calls.size();
+  size_t end_of(size_t subgraph) const {
+    return subgraph + 1 < begins_.size() ? begins_[subgraph + 1] : whole_.calls.size();
   }
 
   // Whether the value is a parameter, or produced in another subgraph.
-  bool is_outside(ValueNumber root, size_t piece) const {
-    return root.is_parameter() || piece_of_[root.index()] != static_cast<int32_t>(piece);
+  bool is_outside(ValueNumber root, size_t subgraph) const {
+    return root.is_parameter() || subgraph_of_[root.index()] != static_cast<int32_t>(subgraph);
   }
 
   Source source_of(ValueNumber value) const {
@@ -76,10 +76,10 @@ class Cutter {
   }
 
   void read_calls() {
-    size_t operand = 0, piece = 0;
+    size_t operand = 0, subgraph = 0;
     for (size_t i = 0; i < whole_.calls.size(); ++i) {
       const auto& spec = whole_.calls[i]->spec();
-      piece += piece + 1 < begins_.size() && i == begins_[piece + 1] ? 1 : 0;
+      subgraph += subgraph + 1 < begins_.size() && i == begins_[subgraph + 1] ? 1 : 0;
       for (size_t k = 0; k < spec.results.size(); ++k) {
         Source source{ValueNumber::result(static_cast<int64_t>(sources_.size())), 0};
         if (spec.kind == CallSpec::Kind::view && is_row_major(spec.sizes, spec.strides)) {
@@ -87,7 +87,7 @@ class Cutter {
           source.offset += spec.offset;
         }
         sources_.push_back(source);
-        piece_of_.push_back(static_cast<int32_t>(piece));
+        subgraph_of_.push_back(static_cast<int32_t>(subgraph));
       }
       operand += whole_.calls[i]->values.size();
     }
@@ -126,11 +126,12 @@ class Cutter {
     needed_ = is_result_;
     is_live_.resize(whole_.calls.size());
     std::vector<bool> inside(sources_.size()); // needed in its own subgraph
-    size_t piece = begins_.size() - 1, result = sources_.size(), operand = whole_.operands.size();
+    size_t subgraph = begins_.size() - 1, result = sources_.size(),
+           operand = whole_.operands.size();
     for (size_t i = whole_.calls.size(); i-- > 0;) {
       const auto& call = *whole_.calls[i];
-      while (i < begins_[piece]) {
-        --piece;
+      while (i < begins_[subgraph]) {
+        --subgraph;
       }
       operand -= call.values.size();
       for (size_t k = call.spec().results.size(); k-- > 0;) {
@@ -143,7 +144,7 @@ class Cutter {
       for (size_t k = 0; k < call.values.size(); ++k) {
         const auto value = whole_.operands[operand + k];
         const auto root = source_of(value).root;
-        if (!is_outside(root, piece)) {
+        if (!is_outside(root, subgraph)) {
           inside[value.index()] = true;
         } else if (!root.is_parameter()) {
           needed_[root.index()] = true;
@@ -168,7 +169,7 @@ class Cutter {
   }
 
   void write_piece(size_t number) {
-    Subgraph piece;
+    Subgraph subgraph;
     std::vector<int64_t> results; // needed outside of the subgraph; numbered as in the whole graph
     int64_t position = 0;
     by_buffer_.clear();
@@ -177,13 +178,13 @@ class Cutter {
       for (const auto& value : call.values) {
         const auto operand = whole_.operands[next_operand_++];
         if (is_live_[i]) {
-          piece.graph.operands.push_back(number_of(operand, type_of(value), number, piece));
+          subgraph.graph.operands.push_back(number_of(operand, type_of(value), number, subgraph));
         }
       }
       if (is_live_[i]) {
-        piece.graph.calls.push_back(&call);
-        piece.graph.scalars.insert(
-            piece.graph.scalars.end(), call.scalars.begin(), call.scalars.end());
+        subgraph.graph.calls.push_back(&call);
+        subgraph.graph.scalars.insert(
+            subgraph.graph.scalars.end(), call.scalars.begin(), call.scalars.end());
       }
       for (size_t k = 0; k < call.spec().results.size(); ++k, ++next_result_) {
         position_[next_result_] = is_live_[i] ? position++ : -1;
@@ -196,18 +197,19 @@ class Cutter {
       return; // the subgraph has only views
     }
     for (const int64_t result : results) {
-      made_by_[result] = {made_.subgraphs.size(), piece.outputs.size()};
+      locations_[result] = {partitioned_.subgraphs.size(), subgraph.outputs.size()};
       outputs_[result] = new_buffer(values_[result], seen_as_[result]);
-      piece.graph.results.push_back(values_[result]);
-      piece.graph.result_numbers.push_back(ValueNumber::result(position_[result]));
-      piece.outputs.push_back(outputs_[result]);
+      subgraph.graph.results.push_back(values_[result]);
+      subgraph.graph.result_numbers.push_back(ValueNumber::result(position_[result]));
+      subgraph.outputs.push_back(outputs_[result]);
     }
-    piece.graph.hash = hash_of(piece.graph);
-    made_.subgraphs.push_back(std::move(piece));
+    subgraph.graph.hash = hash_of(subgraph.graph);
+    partitioned_.subgraphs.push_back(std::move(subgraph));
   }
 
   // Returns the number, in the subgraph, of a value of the whole graph.
-  ValueNumber number_of(ValueNumber value, const ValueType& type, size_t number, Subgraph& piece) {
+  ValueNumber number_of(
+      ValueNumber value, const ValueType& type, size_t number, Subgraph& subgraph) {
     const auto source = source_of(value);
     if (!is_outside(source.root, number)) {
       return ValueNumber::result(position_[value.index()]);
@@ -216,7 +218,7 @@ class Cutter {
     const auto& data =
         source.root.is_parameter() ? *whole_.parameters[root] : data_node(outputs_[root]);
     const int64_t offset = data.offset() + source.offset;
-    auto& parameters = piece.graph.parameters;
+    auto& parameters = subgraph.graph.parameters;
     auto& seen = by_buffer_[data.buffer().get()];
     for (const auto position : seen) {
       if (parameters[position]->offset() == offset && parameters[position]->type(0) == type) {
@@ -227,8 +229,8 @@ class Cutter {
     if (source.offset == 0 && data.type(0) == type) {
       parameters.push_back(&data);
     } else {
-      piece.kept.push_back(data_value(data.buffer(), type, offset));
-      parameters.push_back(static_cast<const DataNode*>(piece.kept.back().node.get()));
+      subgraph.kept.push_back(data_value(data.buffer(), type, offset));
+      parameters.push_back(static_cast<const DataNode*>(subgraph.kept.back().node.get()));
     }
     return ValueNumber::parameter(static_cast<int64_t>(seen.back()));
   }
@@ -240,14 +242,14 @@ class Cutter {
 
   // By result of the whole graph's calls:
   std::vector<Source> sources_;
-  std::vector<int32_t> piece_of_;
+  std::vector<int32_t> subgraph_of_;
   std::vector<bool> is_result_; // of the whole graph, or replaces one
   std::vector<const ValueType*> seen_as_; // type of the result that it replaces; null if none
   std::vector<bool> needed_; // by other subgraphs, or a result
   std::vector<int64_t> position_; // among the results of its subgraph's calls
   std::vector<Value> values_; // of results that are used
   std::vector<Value> outputs_; // of results that are needed
-  std::vector<ResultLocation> made_by_;
+  std::vector<ResultLocation> locations_;
 
   std::vector<int64_t> root_of_result_; // by result of the whole graph: the call's result it is
 
@@ -256,22 +258,22 @@ class Cutter {
   size_t next_operand_ = 0;
   // Parameters of the current subgraph.
   std::unordered_map<const Buffer*, c10::SmallVector<size_t, 1>> by_buffer_;
-  PartitionedGraph made_;
+  PartitionedGraph partitioned_;
 };
 
 } // namespace
 
 PartitionedGraph single_subgraph(Graph graph) {
-  PartitionedGraph made;
-  Subgraph piece;
+  PartitionedGraph partitioned;
+  Subgraph subgraph;
   for (size_t i = 0; i < graph.results.size(); ++i) {
-    piece.outputs.push_back(new_buffer(graph.results[i]));
-    made.results.push_back({0, i});
-    made.values.push_back(piece.outputs.back());
+    subgraph.outputs.push_back(new_buffer(graph.results[i]));
+    partitioned.results.push_back({0, i});
+    partitioned.values.push_back(subgraph.outputs.back());
   }
-  piece.graph = std::move(graph);
-  made.subgraphs.push_back(std::move(piece));
-  return made;
+  subgraph.graph = std::move(graph);
+  partitioned.subgraphs.push_back(std::move(subgraph));
+  return partitioned;
 }
 
 PartitionedGraph cut_graph(const Graph& whole, c10::ArrayRef<size_t> positions) {

@@ -123,9 +123,9 @@ PartitionedGraph cut_and_split_concats(
   auto split = split_concats(graph, concatenations, cuts);
   auto cut = cut_graph(split.graph, split.cuts);
   cut.calls = std::move(split.calls);
-  for (auto& piece : cut.subgraphs) {
-    piece.any_size = piece.graph.calls.size() == 1 &&
-                     piece.graph.calls[0]->spec().concatenates != Concatenation::none;
+  for (auto& subgraph : cut.subgraphs) {
+    subgraph.any_size = subgraph.graph.calls.size() == 1 &&
+                        subgraph.graph.calls[0]->spec().concatenates != Concatenation::none;
   }
   return cut;
 }
@@ -134,9 +134,10 @@ PartitionedGraph cut_and_split_concats(
 size_t calls_to_compile(const PartitionedGraph& cut) {
   std::unordered_set<Hash128, Hash128Hasher> seen;
   size_t calls = 0;
-  for (const auto& piece : cut.subgraphs) {
-    if (seen.insert(piece.graph.hash).second && !find_program(piece.graph.hash, piece.graph)) {
-      calls += piece.graph.calls.size();
+  for (const auto& subgraph : cut.subgraphs) {
+    if (seen.insert(subgraph.graph.hash).second &&
+        !find_program(subgraph.graph.hash, subgraph.graph)) {
+      calls += subgraph.graph.calls.size();
     }
   }
   return calls;
