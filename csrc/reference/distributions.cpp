@@ -181,9 +181,9 @@ at::Tensor bernoulli_of(const at::Tensor& probabilities, const Draw& draw) {
   const auto dense = probabilities.to(at::kDouble).contiguous();
   const auto* p = dense.const_data_ptr<double>();
   return generate(probabilities, [&](int64_t i) {
-    const double probability = p[i];
-    TORCH_CHECK(probability >= 0 && probability <= 1); // eager's message is this expression's
-    return static_cast<double>(draw.uniform24(i)) < probability ? 1.0 : 0.0;
+    const double p_in = p[i]; // eager's name: its error message contains the condition's text
+    TORCH_CHECK(p_in >= 0 && p_in <= 1);
+    return static_cast<double>(draw.uniform24(i)) < p_in ? 1.0 : 0.0;
   });
 }
 
