@@ -55,7 +55,10 @@ def _reason(message: str) -> str:
 
 
 def table() -> str:
-    """Format all names except methods as one Markdown table; a row has a module's names of one state."""
+    """Format all names except methods as one Markdown table.
+
+    A row has the names of a module that share a state.
+    """
     lines = ["| module | names | state | |", "|---|---|---|---|"]
     groups: dict[tuple[str, str, str], list[str]] = {}
     for row in _names.names():
