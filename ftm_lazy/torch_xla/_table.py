@@ -64,7 +64,7 @@ def table() -> str:
     for row in _names.names():
         if "." in row.name or row.module.startswith("experimental.pallas"):
             continue
-        key = (row.module, *(state(row) if row.name else ("", "importable")))
+        key = (row.module, *(state(row) if row.name else ("importable", "")))
         groups.setdefault(key, []).extend([f"`{row.name}`"] if row.name else [])
     populated = {module for (module, *_), names in groups.items() if names}
     for (module, *cells), names in groups.items():

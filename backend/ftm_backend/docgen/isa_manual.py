@@ -129,15 +129,10 @@ def _instruction(row: i.InstructionDef) -> list[str]:
         )
         if "b1[" in shown.body:
             arrays = f"v0 = {_values(shown.inputs['b0'])}; b1 = {_values(shown.inputs['b1'])}"
-        lines += [
-            f"- Example: {arrays} gives {result}",
-            "",
-            "```",
-            *[x.strip() for x in shown.body.split("\n")],
-            "```",
-            "",
-        ]
-        return lines
+        body = [line.strip() for line in shown.body.split("\n")]
+        if len(body) == 1:
+            return [*lines, f"- Example: {arrays}; `{body[0]}` gives {result}", ""]
+        return [*lines, f"- Example: {arrays} gives {result}", "", "```", *body, "```", ""]
     arrays = "; ".join(f"{n} = {_values(v)}" for n, v in shown.inputs.items())
     result = "; ".join(f"{n} = {_values(v)}" for n, v in shown.outputs.items())
     program = case(row).text.rstrip("\n").split("\n")
