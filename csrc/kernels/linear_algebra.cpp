@@ -57,6 +57,12 @@ bool is_vector(const Tensor& matrices, const Tensor& right) {
                               right.sizes() == matrices.sizes().slice(0, right.dim()));
 }
 
+// Lays out solutions for vectors [..., rows] as the CPU does: the last two dimensions are swapped in
+// memory, as if a batch of vectors were one column-major matrix.
+Tensor column_major(const Tensor& vectors) {
+  return vectors.dim() < 2 ? vectors : vectors.mT().clone(at::MemoryFormat::Contiguous).mT();
+}
+
 std::tuple<Tensor, Tensor, Tensor, Tensor> solve_ex(
     const Tensor& self, const Tensor& right, bool left, bool check_errors) {
   at::native::checkFloatingOrComplex(self, "linalg.solve");
@@ -73,7 +79,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> solve_ex(
   const auto solved =
       at::linalg_lu_solve(factors, pivots, vector ? right.unsqueeze(-1) : right, left);
   check_info(info, self, check_errors, "torch.linalg.solve_ex");
-  return {vector ? solved.squeeze(-1) : solved, factors, pivots, info};
+  return {vector ? column_major(solved.squeeze(-1)) : solved, factors, pivots, info};
 }
 
 std::tuple<Tensor, Tensor> inv_ex(const Tensor& self, bool check_errors) {

@@ -158,3 +158,11 @@ def test_complex_matrices_run_on_the_cpu() -> None:
         torch.testing.assert_close(
             function(matrices.to("ftm")).cpu(), function(matrices), rtol=1e-3, atol=1e-4
         )
+
+
+@pytest.mark.parametrize("shape", [(4, 2, 5), (0, 5), (3, 5), (5,)])
+def test_solutions_for_vectors_lie_in_memory_as_on_the_cpu(shape: tuple[int, ...]) -> None:
+    matrices, vectors = torch.eye(5).expand(*shape, 5), torch.rand(shape)
+    solved = torch.linalg.solve(matrices.to("ftm"), vectors.to("ftm"))
+    assert solved.stride() == torch.linalg.solve(matrices, vectors).stride()
+    torch.testing.assert_close(solved.cpu(), vectors)
