@@ -1,5 +1,4 @@
-"""The cache directory: whatever happens to it, a hit is the program that was stored, and nothing
-stops the user."""
+"""The disk cache: a hit is always the stored program, and no failure stops the user's program."""
 
 import errno
 import fcntl

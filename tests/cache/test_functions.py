@@ -1,5 +1,4 @@
-"""Functions of programs on disk: other processes do not compile them again, and nothing of them can
-go wrong."""
+"""Compiled functions on disk: other processes reuse them, and damaged ones do no harm."""
 
 from __future__ import annotations
 

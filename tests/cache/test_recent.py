@@ -1,5 +1,4 @@
-"""The compiler's least-recently-used caches: bounded by size, by number of entries and by age; and
-they stay so."""
+"""The compiler's LRU caches stay bounded by size, by number of entries and by age."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What another user may have written is not run; what is no program is removed, read no further
-than it may be."""
+"""Cached files that another user may have written are not run; invalid files are removed."""
 
 import hashlib
 import json

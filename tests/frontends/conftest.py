@@ -1,5 +1,4 @@
-"""Every test compiles anew, in a cache directory of its own process, and Dynamo knows the
-backend."""
+"""Fixtures: each process has its own cache directory, and Dynamo has the backend."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Trains under ``torch.compile(backend="ftm")`` beside eager PyTorch on the CPU, and compares the
-losses of every step.
+"""Train with ``torch.compile(backend="ftm")`` and with eager PyTorch; compare the losses.
 
     python tests/frontends/losses.py [--steps 50] [--model mlp ...]
 

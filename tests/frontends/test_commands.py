@@ -1,4 +1,4 @@
-"""What the commands do with files that are wrong, and with names that mean harm."""
+"""Commands with invalid files and malicious names."""
 
 from __future__ import annotations
 

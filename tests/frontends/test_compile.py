@@ -1,4 +1,4 @@
-"""``torch.compile(backend="ftm")``: as eager, on tensors of the CPU and of ftm."""
+"""``torch.compile(backend="ftm")`` equals eager PyTorch, on CPU tensors and on ftm."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""``torch.compile(backend="ftm")`` and autograd: what is kept for gradients, sparse gradients,
-gradients that are asked for twice."""
+"""``torch.compile(backend="ftm")`` and autograd: saved tensors, sparse and repeated gradients."""
 
 from __future__ import annotations
 

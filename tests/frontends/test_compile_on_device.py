@@ -1,5 +1,4 @@
-"""``torch.compile(backend="ftm")`` on tensors of ftm: a graph's calls are recorded among the
-others, and run with them."""
+"""``torch.compile(backend="ftm")`` on ftm: a graph's operations join the pending trace."""
 
 from __future__ import annotations
 

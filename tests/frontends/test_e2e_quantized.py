@@ -1,6 +1,8 @@
-"""torch-mlir's end-to-end tests that need quantized numbers, by their names, written anew in its
-framework's style: tensors of quantized dtypes on ftm, and what replaced them, integers with scales
-beside them, by every `TestConfig`."""
+"""torch-mlir's end-to-end tests of quantization, rewritten under the same names.
+
+Quantized dtypes run on ftm; integers with separate scales, which replaced them, run with every
+`TestConfig`.
+"""
 
 from __future__ import annotations
 

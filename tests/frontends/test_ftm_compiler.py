@@ -1,4 +1,4 @@
-"""`FTMCompiler`: text of each dialect, assembly with its weights, and results by every way."""
+"""`FTMCompiler`: text of each dialect, assembly with weights, and results of each execution."""
 
 from __future__ import annotations
 

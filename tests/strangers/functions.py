@@ -1,9 +1,8 @@
-"""Campaign: elementwise functions against mpmath, as far as mpmath is fast enough.
+"""Campaign: elementwise functions against mpmath, for functions where mpmath is fast enough.
 
 A case is a function, a dtype and some dozens of points: denormal and huge numbers, both sides of
-poles, branch points and zeros, and random ones. A result may be ``bound`` units in the last place
-from the truth, or twice as far as the CPU's. Infinities, NaN and zeros must give what the CPU
-gives.
+poles, branch points and zeros, and random ones. The error may be ``bound`` units in the last place,
+or twice the CPU's. For infinities, NaN and zeros the result must equal the CPU's.
 """
 
 from __future__ import annotations

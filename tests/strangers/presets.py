@@ -1,9 +1,7 @@
-"""Compiles and runs recorded programs for every machine preset, and compares their results with
-eager PyTorch on the CPU.
+"""Compile and run recorded programs for every machine preset; compare with eager PyTorch.
 
-A program is compiled in this process: for the machine that it runs on, and for others without
-running it. The emulator runs programs of all presets, whatever number of cores they were compiled
-for.
+Programs are compiled in this process: for the machine that they run on, and for others without
+running them. The emulator runs programs of all presets and numbers of cores.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ Results = Sequence[torch.Tensor]
 
 
 class _Compiler:
-    """Takes the place of the bridge that compiles in another process."""
+    """Replaces the compile client, which compiles in another process."""
 
     def __init__(self) -> None:
         self.random = Random(0)
@@ -60,7 +58,7 @@ class _Compiler:
         self.failures.clear()
 
     def get_or_compile(self, text: str, *_: object) -> tuple[bytes, Sequence[int]] | str:
-        """As `compiler.Bridge.answer`."""
+        """Compile as `CompileClient.get_or_compile` does, also for other machines."""
         for options in [_any_machine(self.random) for _ in range(OTHERS)]:
             self._compile(text, options)
         image = self._compile(text, self.machine)

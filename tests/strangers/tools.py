@@ -1,4 +1,4 @@
-"""The commands on files and options that nobody should give them: none may end with a traceback.
+"""Campaign: commands with invalid files and options, none of which may end with a traceback.
 
 A case is a command, random options, and a file: whole, of another kind, cut off, with bytes
 changed, empty, binary, a directory, a device, a pipe, or missing. Packages and manifests also come

@@ -1,4 +1,4 @@
-"""Runs programs in processes of their own, the three ways."""
+"""Fixtures that run programs in new processes, in the three supported ways."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Trains, saves and resumes by the libraries that have XLA paths of their own; prints what the
-losses were, as JSON.
+"""Train, save and resume with libraries that have XLA code paths; print the losses as JSON.
 
     python libraries.py DIRECTORY xla|cpu
 

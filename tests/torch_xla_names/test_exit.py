@@ -1,5 +1,4 @@
-"""A process ends with status 0 whatever its other threads are at: gloo's, a loader's, autograd's,
-the launcher's.
+"""A process exits with status 0 while threads of gloo, a loader, autograd or the launcher run.
 
 Each program keeps to one core, and lets its other threads run only while the main one waits. So
 they are late, as on a host that is busy: what a thread does after it has told its result would come

@@ -1,5 +1,4 @@
-"""The helpers: files, queues, values of the environment, exports, meshes of size one, the process's
-own place."""
+"""Helpers: files, queues, environment variables, exports, one-device meshes, ordinals."""
 
 from __future__ import annotations
 

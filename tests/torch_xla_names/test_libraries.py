@@ -1,5 +1,4 @@
-"""The distribution ftm-torch-xla, installed: libraries take their XLA paths, train, save and
-resume, with the losses of the CPU."""
+"""With ftm-torch-xla installed, libraries use their XLA code paths and get the CPU's losses."""
 
 from __future__ import annotations
 

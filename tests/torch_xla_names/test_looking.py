@@ -1,4 +1,4 @@
-"""What shows a run: metrics in torch_xla's format, profiles, comparisons, the texts of programs."""
+"""Inspection of a run: metrics in torch_xla's format, profiles, comparisons, program texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ftm-migrate``: what it rewrites, what it leaves, and that a second run changes nothing."""
+"""``ftm-migrate`` rewrites and leaves the right code, and a second run changes nothing."""
 
 from __future__ import annotations
 

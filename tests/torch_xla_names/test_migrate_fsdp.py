@@ -1,5 +1,4 @@
-"""``ftm-migrate`` of `XlaFullyShardedDataParallel`: `fully_shard` where the program allows it, else
-the wrapper and the reason."""
+"""``ftm-migrate`` rewrites `XlaFullyShardedDataParallel` as `fully_shard`, or reports why not."""
 
 from __future__ import annotations
 

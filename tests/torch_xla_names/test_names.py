@@ -1,4 +1,4 @@
-"""Every public name of torch_xla 2.9 is there, with its signature, or refuses by name."""
+"""Every public name of torch_xla 2.9 exists with its signature, or raises an error that names it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Whole programs in torch_xla's style, by all three ways: the losses of 50 steps are those of the
-CPU.
+"""Whole torch_xla programs, run in the three ways, have the CPU's losses over 50 steps.
 
-The programs and the comparison are users' too: ``python examples/torch_xla_programs/compare.py
---steps 500`` is the longer run.
+``python examples/torch_xla_programs/compare.py --steps 500`` is a longer run of the same programs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What training loops call: regions, closures, random numbers, loaders, mixed precision, loops over
-tensors."""
+"""Training loops: regions, closures, random numbers, loaders, mixed precision, loops."""
 
 from __future__ import annotations
 
