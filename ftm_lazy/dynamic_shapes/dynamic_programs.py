@@ -219,10 +219,12 @@ class TraceFamilies:
             for _, place, least in relation.symbols
         ]
         any_size = likely is not None and likely.any_size
-        ahead = larger_sizes(relation.general(text, places, values), values, largest, any_size)
+        ahead = larger_sizes(
+            relation.symbolic_trace(text, places, values), values, largest, any_size
+        )
         return [
             DynamicCandidate(
-                relation.general(text, places, chosen),
+                relation.symbolic_trace(text, places, chosen),
                 relation,
                 family,
                 values,
@@ -243,7 +245,7 @@ class TraceFamilies:
         if values is not None:
             return program.template.refusal(values)
         places = _C._family_numbers(text)
-        wrong = (places[place] for place in program.relation.wrong(numbers))
+        wrong = (places[place] for place in program.relation.violations(numbers))
         shown = [
             text[text.rfind("\n", 0, begin) + 1 : text.find("\n", begin)].strip()
             for begin, _, _ in wrong

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ftm_backend.symbolic.shape_relations import Places, ShapeRelation
+from ftm_backend.symbolic.shape_relations import NumberSpans, ShapeRelation
 from ftm_lazy.dynamic_shapes.cache_windows import CacheWindow, cropped, turned
 
 __all__ = ["relation_of", "seeded", "varying_results"]
@@ -37,7 +37,7 @@ _MOST = 32
 def seeded(
     text: str,
     varies: Sequence[int],
-    places: Places,
+    places: NumberSpans,
     others: Sequence[Sequence[int]] = (),
     asked: Iterable[int] = (),
     trains: bool = False,
@@ -172,7 +172,7 @@ def seeded(
     )
 
 
-def relation_of(general: str, text: str, places: Places) -> ShapeRelation:
+def relation_of(general: str, text: str, places: NumberSpans) -> ShapeRelation:
     """Return how the numbers of a trace follow from the symbols of its dynamic trace.
 
     Args:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ftm_backend.symbolic.shape_relations import Places, ShapeRelation, relate
+from ftm_backend.symbolic.shape_relations import NumberSpans, ShapeRelation, relate
 from ftm_lazy.dynamic_shapes.dynamic_program_store import LEAST_SIZE, DynamicProgram
 from ftm_lazy.dynamic_shapes.mark_dynamic_dims import relation_of, seeded
 
@@ -82,7 +82,7 @@ class TraceFamily:
         )
 
     def relation(
-        self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: Places
+        self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: NumberSpans
     ) -> ShapeRelation | None:
         """Derive how the numbers of a family vary from a member and others; None without others.
 
@@ -130,7 +130,7 @@ class TraceFamily:
         text: str,
         numbers: tuple[int, ...],
         others: Sequence[tuple[int, ...]],
-        places: Places,
+        places: NumberSpans,
         likely: SizeGuess,
     ) -> ShapeRelation | None:
         """Derive how a member's numbers follow from the sizes that will probably vary.
@@ -171,7 +171,7 @@ class TraceFamily:
                 relation = relation_of(general, text, places)
             except ValueError:  # the compiler formats a floating-point number differently
                 return None
-            wrong = {place for other in others for place in relation.wrong(other)} - asked
+            wrong = {place for other in others for place in relation.violations(other)} - asked
             if not wrong:
                 break
             asked |= _varying_least(wrong, [*others, numbers])

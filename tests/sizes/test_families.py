@@ -115,7 +115,7 @@ def test_a_third_member_tells_squares_from_lines() -> None:
 
 def test_the_general_trace_declares_its_sizes() -> None:
     found = _relation((2, 30), (3, 50))
-    text = found.general(_trace(3, 50), places(_trace(3, 50)), (3, 50))
+    text = found.symbolic_trace(_trace(3, 50), places(_trace(3, 50)), (3, 50))
     assert text.splitlines()[1:3] == ["  size s0 = 3, 2", "  size s1 = 50, 2"]
     assert "%0 = param f32[{s0},{s1},8]" in text
     assert 'text="f32[12]"' in text

@@ -71,7 +71,7 @@ def _serves_what_it_describes(general: str, text: str, other: str) -> None:
     assert relation.values(_C._family(text)[1]) is not None
     values = relation.values(_C._family(other)[1])
     if values is not None:
-        spelled = relation.general(other, _C._family_numbers(other), values)
+        spelled = relation.symbolic_trace(other, _C._family_numbers(other), values)
         assert spelled.partition("%0")[2] == general.partition("%0")[2]
         assert all(
             value >= least for value, (_, _, least) in zip(values, relation.symbols, strict=True)
@@ -208,7 +208,7 @@ def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -
     wrong = [
         other[begin - 7 : begin]
         for begin, _, _ in map(
-            _C._family_numbers(other).__getitem__, first.wrong(_C._family(other)[1])
+            _C._family_numbers(other).__getitem__, first.violations(_C._family(other)[1])
         )
     ]
     assert wrong == ["offset="]
@@ -292,7 +292,7 @@ def test_parts_begin_where_those_before_them_end(rows: list[int], others: list[i
             a == b for a, b in zip(rows, others, strict=True) if a == 1
         )
         if values is not None:
-            spelled = relation.general(
+            spelled = relation.symbolic_trace(
                 _experts(*others), _C._family_numbers(_experts(*others)), values
             )
             assert spelled.partition("%0")[2] == general.partition("%0")[2]

@@ -132,7 +132,9 @@ def test_what_a_program_serves_is_right(
         or ""
     )
     relation = relation_of(general, text, places)
-    made = compile(relation.general(text, places, relation.values(_C._family(text)[1]) or ()))
+    made = compile(
+        relation.symbolic_trace(text, places, relation.values(_C._family(text)[1]) or ())
+    )
     values = relation.values(_C._family(member)[1])
     assert made.template is not None
     if values is None or not made.template.admits(values):

@@ -17,9 +17,9 @@ from itertools import combinations_with_replacement
 
 from ftm_backend.symbolic import compile_expressions
 
-__all__ = ["Places", "ShapeRelation", "relate"]
+__all__ = ["NumberSpans", "ShapeRelation", "relate"]
 
-Places = Sequence[tuple[int, int, bool]]
+NumberSpans = Sequence[tuple[int, int, bool]]
 """For each number that may vary: begin and end in the trace's text, and whether it is an extent."""
 
 
@@ -88,19 +88,19 @@ class ShapeRelation:
             ZeroDivisionError: A polynomial divides by zero for these values.
         """
         found = dict(self.fixed) | dict(
-            zip((place for place, _ in self.texts), self._numbers(*values), strict=True)
+            zip((position for position, _ in self.texts), self._numbers(*values), strict=True)
         )
-        return tuple(found[place] for place in range(len(found)))
+        return tuple(found[position] for position in range(len(found)))
 
     def _values(self, numbers: Sequence[int]) -> tuple[int, ...] | None:
-        values = tuple(numbers[place] for _, place, _ in self.symbols)
+        values = tuple(numbers[position] for _, position, _ in self.symbols)
         return (
             None
             if any(value < least for value, (_, _, least) in zip(values, self.symbols, strict=True))
             else values
         )
 
-    def wrong(self, numbers: Sequence[int]) -> list[int]:
+    def violations(self, numbers: Sequence[int]) -> list[int]:
         """Return the positions of numbers that violate the relation.
 
         The result is empty if a symbol would be less than its least value.
@@ -108,15 +108,15 @@ class ShapeRelation:
         values = self._values(numbers)
         if values is None:
             return []
-        places = [place for place, number in self.fixed if numbers[place] != number]
+        positions = [position for position, number in self.fixed if numbers[position] != number]
         try:
             found = self._numbers(*values)
         except ZeroDivisionError:
-            return places
-        return places + [
-            place
-            for (place, _), number in zip(self.texts, found, strict=True)
-            if numbers[place] != number
+            return positions
+        return positions + [
+            position
+            for (position, _), number in zip(self.texts, found, strict=True)
+            if numbers[position] != number
         ]
 
     @functools.cached_property
@@ -126,17 +126,17 @@ class ShapeRelation:
         """Predicates: whether fixed numbers are as expected, and varying ones as computed."""
         numbers = tuple(number for _, number in self.fixed)
         fixed, varying = (
-            _select([place for place, _ in self.fixed]),
-            _select([place for place, _ in self.texts]),
+            _select([position for position, _ in self.fixed]),
+            _select([position for position, _ in self.texts]),
         )
         return lambda given: fixed(given) == numbers, lambda given, found: varying(given) == found
 
-    def general(self, text: str, places: Places, values: Sequence[int]) -> str:
+    def symbolic_trace(self, text: str, spans: NumberSpans, values: Sequence[int]) -> str:
         """Return the symbolic trace.
 
         Args:
             text: The text of a trace of this structure.
-            places: The positions of its numbers in the text.
+            spans: The positions of its numbers in the text.
             values: The symbols' hints.
 
         Returns:
@@ -144,9 +144,9 @@ class ShapeRelation:
         """
         spelled = dict(self.texts)
         chunks, at = [], 0
-        for place, (start, end, _) in enumerate(places):
-            if place in spelled:
-                chunks += [text[at:start], "{" + spelled[place] + "}"]
+        for position, (start, end, _) in enumerate(spans):
+            if position in spelled:
+                chunks += [text[at:start], "{" + spelled[position] + "}"]
                 at = end
         head, _, body = "".join([*chunks, text[at:]]).partition("\n")
         declared = [
@@ -156,28 +156,30 @@ class ShapeRelation:
         return "\n".join([head, *declared, body])
 
 
-def _select(places: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
+def _select(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
     """Return a function that selects the numbers at these positions as a tuple."""
-    if len(places) < 2:  # itemgetter returns a tuple only for two or more items
-        return lambda numbers: tuple(numbers[place] for place in places)
-    return operator.itemgetter(*places)
+    if len(positions) < 2:  # itemgetter returns a tuple only for two or more items
+        return lambda numbers: tuple(numbers[position] for position in positions)
+    return operator.itemgetter(*positions)
 
 
-def relate(members: Sequence[tuple[int, ...]], places: Places) -> ShapeRelation:
+def relate(members: Sequence[tuple[int, ...]], spans: NumberSpans) -> ShapeRelation:
     """Find the relation of the numbers of at least two traces of the same structure.
 
     A symbol that is an extent of a tensor is at least 2: an extent of 1 often broadcasts.
 
     Args:
         members: The numbers of each trace.
-        places: The positions of the numbers in the text of one of them.
+        spans: The positions of the numbers in the text of one of them.
     """
-    extents = {place for place, (_, _, is_extent) in enumerate(places) if is_extent}
+    extents = {position for position, (_, _, is_extent) in enumerate(spans) if is_extent}
     columns = list(zip(*members, strict=True))
     fixed = tuple(
-        (place, column[0]) for place, column in enumerate(columns) if len(set(column)) == 1
+        (position, column[0]) for position, column in enumerate(columns) if len(set(column)) == 1
     )
-    varying = [(place, column) for place, column in enumerate(columns) if len(set(column)) > 1]
+    varying = [
+        (position, column) for position, column in enumerate(columns) if len(set(column)) > 1
+    ]
     symbols: list[tuple[str, int, int]] = []
     polynomials: dict[tuple[int, ...], str] = {}  # polynomials by column
     bases: list[tuple[str, tuple[int, ...]]] = []
@@ -190,16 +192,16 @@ def relate(members: Sequence[tuple[int, ...]], places: Places) -> ShapeRelation:
         text = next(_expressions(column, bases, factors), "")
         if not text:
             text = f"s{len(symbols)}"
-            place = next(place for place, other in varying if other == column)
+            position = next(position for position, other in varying if other == column)
             low = min(column)
             sized = any(other == column and p in extents for p, other in varying)
-            symbols.append((text, place, 2 if sized else 0 if low >= 0 else -(1 << 62)))
+            symbols.append((text, position, 2 if sized else 0 if low >= 0 else -(1 << 62)))
             bases.append((text, column))
             factors.append((text, column))
         elif text[-1].isdigit() and ("+" in text or "-" in text):
             factors.append((f"({text})", column))
         polynomials[column] = text
-    texts = tuple((place, polynomials[column]) for place, column in varying)
+    texts = tuple((position, polynomials[column]) for position, column in varying)
     return ShapeRelation.of(fixed, texts, symbols)
 
 
