@@ -195,12 +195,12 @@ def test_a_ring_that_a_loop_fills_is_followed_in_a_few_rounds(lab, monkeypatch, 
     def followed(most):
         monkeypatch.setattr(sync, "_ROUNDS", most)
         rounds = []
-        block = sync._Sync.block
+        block = sync._WaitInserter.block
         monkeypatch.setattr(
-            sync._Sync, "block", lambda self, *a: rounds.append(0) or block(self, *a)
+            sync._WaitInserter, "block", lambda self, *a: rounds.append(0) or block(self, *a)
         )
         found = waits(lab, build)
-        monkeypatch.setattr(sync._Sync, "block", block)
+        monkeypatch.setattr(sync._WaitInserter, "block", block)
         return found, len(rounds)
 
     (quick, few), (slow, many) = followed(4), followed(1 << 30)
