@@ -104,8 +104,7 @@ class GPT(nn.Module):
 
 
 def standard_library(megabytes: float = 4.0) -> Tensor:
-    """The first `megabytes` of Python's own library as one tensor of bytes, in the order of file
-    names."""
+    """Return the first `megabytes` of Python's library as a uint8 tensor, in file name order."""
     library = Path(sysconfig.get_path("stdlib"))
     text = bytearray()
     for path in sorted(library.glob("*.py")) + sorted(library.glob("[a-z]*/*.py")):
@@ -117,8 +116,7 @@ def standard_library(megabytes: float = 4.0) -> Tensor:
 
 
 def batches(text: Tensor, batch: int, context: int, seed: int):
-    """Yields (tokens, targets), each [batch, context] int64, from random places of the text,
-    without end."""
+    """Yield endless (tokens, targets), each [batch, context] int64, from random positions."""
     generator = torch.Generator().manual_seed(seed)
     window = torch.arange(context + 1)
     while True:

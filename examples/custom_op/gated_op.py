@@ -1,5 +1,4 @@
-"""`gated::rms_gate`: x over its root mean square, times sigmoid(gate). Plain torch.library; it
-knows nothing of ftm."""
+"""`gated::rms_gate`: x over its root mean square, times sigmoid(gate), with torch.library only."""
 
 from __future__ import annotations
 

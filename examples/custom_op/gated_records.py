@@ -1,5 +1,7 @@
-"""The op record of `gated::rms_gate`. Loaded by the compiler, in a process without torch: it
-imports ftm_backend only."""
+"""The op record of `gated::rms_gate`.
+
+The compiler loads it in a process without torch, so it imports only ftm_backend.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""Runs the programs of this folder by all three ways, and on the CPU, and compares the loss of
-every step.
+"""Run this folder's programs in the three supported ways and on the CPU; compare their losses.
 
     python examples/torch_xla_programs/compare.py                            # 50 steps each
     python examples/torch_xla_programs/compare.py --steps 500 resnet fsdp
 
-The ways are those of docs/torch_xla.md: other imports, unchanged, migrated by ftm-migrate. On the
-CPU it is the migrated program with the device's name changed once more, in one process that has the
-whole batch.
+The ways are those of docs/torch_xla.md: with other imports, unchanged, and migrated by ftm-migrate.
+On the CPU the migrated program runs with another device name, in one process with the whole batch.
 """
 
 import argparse
@@ -113,8 +111,7 @@ def difference(losses: list[float], expected: list[float]) -> float:
 
 
 def run_lines(lines: list[list[str]]) -> None:
-    """Runs programs one after another in this process, each as ``python PROGRAM ARGUMENTS``
-    would."""
+    """Run programs in sequence in this process, each as ``python PROGRAM ARGUMENTS``."""
     for program, *given in lines:
         sys.argv = [program, *given]
         runpy.run_path(program, run_name="__main__")

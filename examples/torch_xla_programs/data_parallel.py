@@ -1,9 +1,8 @@
-"""Data parallel by hand: each process has a part of the batch, `all_reduce` adds the gradients,
-`mesh_reduce` the losses.
+"""Data parallelism with explicit collectives: `all_reduce` of gradients, `mesh_reduce` of losses.
 
     python -m ftm_lazy.torch_xla examples/torch_xla_programs/data_parallel.py --processes 2
 
-With any number of processes the losses are those of one that has the whole batch.
+Each process has a part of the batch. The losses do not depend on the number of processes.
 """
 
 import argparse

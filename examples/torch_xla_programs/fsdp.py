@@ -1,11 +1,10 @@
-"""Parameters divided among processes, with a checkpoint: `XlaFullyShardedDataParallel`, saved,
-resumed, consolidated.
+"""Sharded parameters (`XlaFullyShardedDataParallel`) with checkpoints.
 
-    CPU_NUM_DEVICES=2 python -m ftm_lazy.torch_xla examples/torch_xla_programs/fsdp.py --directory
-    /tmp/fsdp
+    export CPU_NUM_DEVICES=2
+    python -m ftm_lazy.torch_xla examples/torch_xla_programs/fsdp.py --directory /tmp/fsdp
 
-Half way each process saves its part, and goes on with a new model and a new optimizer that load it.
-At the end the parts are put together; ``--whole`` trains the same model undivided.
+After half of the steps each process saves its shard, and continues with a new model and optimizer
+that load it. At the end the shards are consolidated. ``--whole`` trains the same model unsharded.
 """
 
 import argparse

@@ -1,7 +1,6 @@
-"""Gradients of several small batches, one step of the optimizer: `torch_xla.step` around each
-batch.
+"""Gradient accumulation over small batches, with `torch_xla.step` around each batch.
 
-python -m ftm_lazy.torch_xla examples/torch_xla_programs/gradient_accumulation.py --micro-batches 8
+    python -m ftm_lazy.torch_xla examples/torch_xla_programs/gradient_accumulation.py
 """
 
 import argparse

@@ -1,9 +1,8 @@
-"""A decoder-only language model whose step is one compiled function, as torch_xla's examples do it:
-`torch_xla.compile`.
+"""A decoder-only language model whose training step is compiled with `torch_xla.compile`.
 
     python -m ftm_lazy.torch_xla examples/torch_xla_programs/language_model.py --steps 300
 
-It learns to count: each sequence goes up by a step of its own, modulo the size of the vocabulary.
+It learns to count: each sequence increases by a constant, modulo the size of the vocabulary.
 """
 
 import argparse

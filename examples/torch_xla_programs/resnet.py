@@ -1,10 +1,9 @@
-"""A residual network on images, as torch_xla's ImageNet example trains it: `launch`,
-`MpDeviceLoader`, `optimizer_step`.
+"""A residual network trained with `launch`, `MpDeviceLoader` and `optimizer_step`.
 
     python -m ftm_lazy.torch_xla examples/torch_xla_programs/resnet.py --steps 200
 
-The images are made up: each class has a pattern of its own under noise, so that there is something
-to learn.
+The structure is that of torch_xla's ImageNet example. The images are synthetic: a pattern for each
+class, with noise.
 """
 
 import argparse
