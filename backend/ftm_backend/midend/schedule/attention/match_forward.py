@@ -157,7 +157,7 @@ class LastOutput:
         if len(free) != 1 or len(reduced) != 1:
             raise NotAttention
         (self._free,) = free
-        index_of_axes = elements.row_major_index(self._p.value)
+        index_of_axes = elements.score_index(self._p.value)
         self._loops: Loops = elements.loops(extents, self._p.index, index_of_axes, {self._free: ()})
         if len(self._loops[reduced[0]]) != 1:
             raise NotAttention

@@ -121,7 +121,7 @@ class ScoreExpressions:
         """Whether a value has an element per score and is not a boolean mask."""
         return value.dtype != "i1" and _volume(value.shape) == _volume(self.extents[:-2])
 
-    def row_major_index(self, value: Value) -> Affine:
+    def score_index(self, value: Value) -> Affine:
         """Return the row-major index of a tensor of all scores."""
         coeffs, stride = [0] * self.rank, 1
         for axis in range(self.n, -1, -1):
