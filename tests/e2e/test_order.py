@@ -158,7 +158,7 @@ def test_long_scans_round_like_the_cpu() -> None:
         "logcumsumexp", "msort", "quantile", "mode",
     ],
 )  # fmt: skip
-def test_gradients(function: Callable[[Tensor], Tensor]) -> None:
+def test_fuse_conv_backward(function: Callable[[Tensor], Tensor]) -> None:
     def gradient(x: Tensor) -> Tensor:
         leaf = x.detach().requires_grad_()
         made = function(leaf)

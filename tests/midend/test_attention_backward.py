@@ -38,7 +38,7 @@ def test_one_kernel(name: str) -> None:
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", CASES)
-def test_gradients(name: str, cores: int) -> None:
+def test_fuse_conv_backward(name: str, cores: int) -> None:
     for machine in (TIGHT, M7032):
         check(
             CASES[name],

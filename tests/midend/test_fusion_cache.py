@@ -13,7 +13,7 @@ from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.lru import LRUCache
 from ftm_backend.midend.transforms.fusion import fusion_cache
-from midend.test_share_kernels import STEPS
+from midend.test_outline_kernels import STEPS
 from ops import capture
 
 

@@ -56,7 +56,7 @@ def test_any_number(make: Make) -> None:
             torch.testing.assert_close(result.cpu(), expected)
 
 
-def test_gradients() -> None:
+def test_fuse_conv_backward() -> None:
     """Through a concatenation into each of its values."""
     for count in COUNTS:
         values = [torch.randn(3, 2) for _ in range(count)]

@@ -17,15 +17,15 @@ from ftm_backend.midend import pipeline
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from ftm_backend.target import presets
-from midend.test_pad_by_dma import program
-from midend.test_turn import permuted
+from midend.test_fold_pad_into_load import program
+from midend.test_lower_transposes import permuted
 
 M7032 = presets.load("m7032")
 
 
 @pytest.fixture(autouse=True)
 def phases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is written as one product with folded windows (``test_folds``)."""
+    """None is written as one product with folded windows (``test_conv_transpose_to_col2im``)."""
     monkeypatch.setattr(col2im, "planned", lambda statement, machine: None)
 
 
@@ -90,7 +90,7 @@ def test_where_the_copy_takes_longer_than_it_saves_there_is_none() -> None:
     ("images", "filters", "channels", "side", "window"),
     [(2, 64, 50, 9, 3), (1, 40, 33, 7, 5), (5, 31, 64, 4, 3)],
 )
-def test_gradients(
+def test_fuse_conv_backward(
     images: int, filters: int, channels: int, side: int, window: int, cores: int, dtype: str
 ) -> None:
     kind = {"f32": torch.float32, "f64": torch.float64}[dtype]

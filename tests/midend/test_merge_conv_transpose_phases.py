@@ -22,7 +22,7 @@ from ftm_backend.midend.transforms.tensor import fuse_interior_padding, merge_co
 
 @pytest.fixture(autouse=True)
 def phases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is written as one product with folded windows (``test_folds``)."""
+    """None is written as one product with folded windows (``test_conv_transpose_to_col2im``)."""
     monkeypatch.setattr(col2im, "planned", lambda statement, machine: None)
 
 

@@ -19,7 +19,7 @@ from ftm_backend.midend.transforms.tensor import conv_transpose_to_col2im
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE
-from midend.test_folds import SHAPES, convolution, gradient
+from midend.test_conv_transpose_to_col2im import SHAPES, convolution, gradient
 from ops.arrays import from_numpy, to_numpy
 
 M7032 = presets.load("m7032")

@@ -20,13 +20,18 @@ from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TileCut, Til
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
-from midend import test_compute_factors, test_gradients, test_late_panels, test_split_sums
+from midend import (
+    test_deferred_epilogue,
+    test_fuse_conv_backward,
+    test_fuse_gemm_prologue,
+    test_split_k,
+)
 
 M7032 = presets.load("m7032")
-M, N, K = test_late_panels.M, test_late_panels.N, test_late_panels.K
+M, N, K = test_deferred_epilogue.M, test_deferred_epilogue.N, test_deferred_epilogue.K
 GRIDS = {"all": (1, 1, 8), "rows": (2, 1, 4), "columns": (1, 2, 3), "both": (2, 2, 2)}
 """Groups of rows and columns, and of k."""
-FORMS = {name: form for name, form in test_late_panels.FORMS.items() if form[3] != "dot"}
+FORMS = {name: form for name, form in test_deferred_epilogue.FORMS.items() if form[3] != "dot"}
 
 
 def _cut(extent: int, size: int) -> TileCut:
@@ -55,7 +60,7 @@ def test_what_is_computed(
     _force(monkeypatch, grid, form, k_size, chunk)
     c_turned = FORMS[form][2]
     rng = np.random.default_rng(0)
-    factors = test_late_panels._factors(form)
+    factors = test_deferred_epilogue._factors(form)
     held = {
         name: rng.integers(-4, 5, (rows, columns)).astype(np.float32)
         for name, rows, columns, _ in factors
@@ -71,7 +76,7 @@ def test_what_is_computed(
     ] + [p, v] * follows
     text = driver.run_from(
         "trace",
-        test_late_panels._trace(form, follows),
+        test_deferred_epilogue._trace(form, follows),
         "asm",
         CompileOptions(machine="m7032", cores=8),
     )
@@ -126,7 +131,7 @@ def test_types(always: list[TilingProblem], dtype: str) -> None:
 
 def gradients(cut: list[TilingProblem], shape: tuple[int, ...], cores: int, dtype: str) -> None:
     """The gradient of a convolution's weights."""
-    test_split_sums.gradients(shape, cores, dtype)
+    test_split_k.gradients(shape, cores, dtype)
     assert cut
 
 
@@ -139,9 +144,9 @@ def test_updates(
     monkeypatch.setattr(
         "ftm_backend.midend.transforms.fusion.fuse_conv_backward._pays", lambda *_: False
     )
-    made = test_gradients.program(name)
+    made = test_fuse_conv_backward.program(name)
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(assembler.assemble(test_gradients.compiled(made.text, cores=8))).run(
+        got = emulator.load(assembler.assemble(test_fuse_conv_backward.compiled(made.text, cores=8))).run(
             made.arrays, [0.9, 0.1]
         )
     for mine, wanted in zip(got, made.wanted, strict=True):
@@ -157,10 +162,10 @@ def test_factors_that_are_computed(
     monkeypatch.setattr(
         "ftm_backend.midend.transforms.fusion.fuse_gemm_prologue._pays", lambda *_: True
     )
-    program = test_compute_factors.planned(test_compute_factors.CASES[name], 8)
+    program = test_fuse_gemm_prologue.planned(test_fuse_gemm_prologue.CASES[name], 8)
     assert any(kernel.kind == "computed" for kernel in program.kernels)
-    test_compute_factors.check(
-        test_compute_factors.CASES[name], test_compute_factors.compiled(program), cores
+    test_fuse_gemm_prologue.check(
+        test_fuse_gemm_prologue.CASES[name], test_fuse_gemm_prologue.compiled(program), cores
     )
     assert any(problem.b_prologue_tiles for problem in always)
 
@@ -171,7 +176,7 @@ def test_factors_that_are_computed(
 
 def gradient(shape: tuple[int, ...]) -> tuple[PanelSchedule, float]:
     """How the gradient of a convolution's weights is planned, and the cycles that it is charged."""
-    text = test_split_sums.weight(*shape)
+    text = test_split_k.weight(*shape)
     machine = M7032
     function = pipeline.LINALG.read(
         driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), machine
@@ -222,7 +227,7 @@ def test_it_pays(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
         panel_schedule.fitting_plan.cache_clear()
         text = driver.run_from(
             "trace",
-            test_split_sums.weight(8, 64, 64, 56, 3),
+            test_split_k.weight(8, 64, 64, 56, 3),
             "asm",
             CompileOptions(machine="m7032", cores=8),
         )

@@ -27,7 +27,7 @@ def text(images: int, channels: int, places: int, dtype: str = "f32") -> str:
     "images,channels,places",
     [(16, 512, 4), (5, 131, 9), (8, 96, 49), (3, 300, 31), (2, 1000, 12), (8, 61, 196)],
 )
-def test_gradients(images, channels, places, cores):
+def test_fuse_conv_backward(images, channels, places, cores):
     rng = np.random.default_rng(0)
     x, dy = (rng.standard_normal((images, channels, places)).astype(np.float32) for _ in range(2))
     w = 1e-2 * rng.standard_normal(channels).astype(np.float32)

@@ -22,7 +22,7 @@ from ftm_backend.midend.transforms.fusion import fuse_pool_reduction
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE
-from midend.test_inline_images import Stem
+from midend.test_rematerialize_pool_inputs import Stem
 from ops.arrays import from_numpy, to_numpy
 
 M7032 = presets.load("m7032")
