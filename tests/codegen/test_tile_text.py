@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ftm_backend import assembler
-from ftm_backend.codegen import PASSES, emit, pipeline
+from ftm_backend.codegen import emit, pipeline
 from ftm_backend.ir import asm
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.linalg.scalar_nodes import constant
@@ -219,7 +219,7 @@ def test_every_stage_reads_back_and_goes_on_from_there(lab, build, overlap):
 
 def test_plans_and_waits_are_in_the_text(lab):
     program = lab.program(rings, *SIGNATURE)
-    for step in PASSES:
+    for step in pipeline.pipeline(lab.overlapping):
         program = step.run(program, lab.overlapping)
     text = print_tiles(program, "insert-waits")
     assert "@tile T0, am, f32, 4x8, 3, 0\n" in text and "@tile T1, sm, f32, 4x8, 2, 0\n" in text
