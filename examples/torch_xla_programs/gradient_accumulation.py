@@ -1,6 +1,6 @@
 """Gradient accumulation over small batches, with `torch_xla.step` around each batch.
 
-    python -m ftm_lazy.torch_xla examples/torch_xla_programs/gradient_accumulation.py
+python -m ftm_lazy.torch_xla examples/torch_xla_programs/gradient_accumulation.py
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """A profile of training steps for TensorBoard or Perfetto, with `StepTrace` and `Trace`.
 
-    python -m ftm_lazy.torch_xla examples/torch_xla_programs/step_trace.py --logdir /tmp/profile
+python -m ftm_lazy.torch_xla examples/torch_xla_programs/step_trace.py --logdir /tmp/profile
 """
 
 import argparse

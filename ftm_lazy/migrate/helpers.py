@@ -56,9 +56,9 @@ def spawn_processes(function, args=(), count=1):
     """Call `function(rank, *args)` in `count` processes; a single one is this process."""
     if count == 1:
         return function(0, *args)
-    # a store on port 0 finds a free port
-    store = torch.distributed.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-    return torch.multiprocessing.spawn(enter_process, (function, args, count, store.port), count)
+    # a temporary store on port 0 finds a free port
+    port = torch.distributed.TCPStore("localhost", 0, is_master=True, wait_for_workers=False).port
+    return torch.multiprocessing.spawn(enter_process, (function, args, count, port), count)
 ''',
     ),
     "reduce_in_place": (
@@ -135,8 +135,8 @@ def shard_parameters(module, policy=None, dtype=None, reduce_dtype=None, reshard
         alone = dict(store=torch.distributed.HashStore(), rank=0, world_size=1)
         options = {{}} if "RANK" in os.environ else alone
         torch.distributed.init_process_group("{DEVICE}", **options)
-    fsdp = torch.distributed.fsdp
-    precision = fsdp.MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=reduce_dtype)
+    precision = torch.distributed.fsdp.MixedPrecisionPolicy(dtype, reduce_dtype)
+    fully_shard = torch.distributed.fsdp.fully_shard
 
     def shard(part, selected):
         count, sharded = sum(parameter.numel() for parameter in part.parameters()), 0
@@ -144,7 +144,7 @@ def shard_parameters(module, policy=None, dtype=None, reduce_dtype=None, reshard
             sharded = sum(shard(child, False) for child in part.children())
             selected = selected or policy(part, False, count - sharded)
         if selected:
-            fsdp.fully_shard(part, reshard_after_forward=reshard, mp_policy=precision)
+            fully_shard(part, reshard_after_forward=reshard, mp_policy=precision)
         return count if selected else sharded
 
     for buffer in module.to("{DEVICE}").buffers():

@@ -255,7 +255,7 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_model_that_was_not_exported(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="expected what torch.export.export gives, found Linear"):
+    with pytest.raises(TypeError, match="expected an ExportedProgram, found Linear"):
         package(nn.Linear(2, 2), tmp_path / "model.ftm")
 
 

@@ -54,7 +54,7 @@ REFUSED = [
     (
         "m = FSDP(m, reshard_after_forward=flags.reshard)\n",
         3,
-        "reshard_after_forward: it is known when the program runs",
+        "reshard_after_forward: its value is not a literal",
     ),
     ("m = FSDP(*a)\n", 3, "its arguments cannot be matched to parameters"),
     ("m = FSDP(m, other=1)\n", 3, "there is no equivalent of the argument other"),
