@@ -57,8 +57,8 @@ bool is_vector(const Tensor& matrices, const Tensor& right) {
                               right.sizes() == matrices.sizes().slice(0, right.dim()));
 }
 
-// Lays out solutions for vectors [..., rows] as the CPU does: the last two dimensions are swapped in
-// memory, as if a batch of vectors were one column-major matrix.
+// Lays out solutions for vectors [..., rows] as the CPU does: the last two dimensions are swapped
+// in memory, as if a batch of vectors were one column-major matrix.
 Tensor column_major(const Tensor& vectors) {
   return vectors.dim() < 2 ? vectors : vectors.mT().clone(at::MemoryFormat::Contiguous).mT();
 }

@@ -47,13 +47,12 @@ class ChebyshevFit:
 
     def _sample(self) -> list[float]:
         n = self.terms
-        angles = [math.pi * (k + 0.5) / n for k in range(n)]
         middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
-        values = [self.function(middle + half * math.cos(a)) for a in angles]
+        values = [self.function(middle + half * _cosine(2 * k + 1, 2 * n)) for k in range(n)]
         return [
             (1 if j == 0 else 2)
             / n
-            * math.fsum(v * math.cos(j * a) for v, a in zip(values, angles, strict=True))
+            * math.fsum(v * _cosine(j * (2 * k + 1), 2 * n) for k, v in enumerate(values))
             for j in range(n)
         ]
 
@@ -65,6 +64,20 @@ class ChebyshevFit:
         for c in reversed(rest):
             later, last = twice * later - last + c, later
         return later * twice * 0.5 - last + first
+
+
+def _cosine(numerator: int, denominator: int) -> float:
+    """cos(pi * numerator / denominator), right to the last digits.
+
+    The argument is reduced as a fraction: a double near 100 is off by 1e-14.
+    """
+    turns = numerator % (2 * denominator)
+    folded = min(turns, 2 * denominator - turns)  # cos(2 pi - a) = cos(a)
+    if 2 * folded > denominator:
+        return -_cosine(denominator - folded, denominator)
+    if 4 * folded > denominator:
+        return math.sin(math.pi * (denominator - 2 * folded) / (2 * denominator))
+    return math.cos(math.pi * folded / denominator)
 
 
 def integral(function: Callable[[float], Any], step: float, end: float) -> Any:

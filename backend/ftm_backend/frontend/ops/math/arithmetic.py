@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ftm_backend.dtypes import ALL, FLOATS, HALVES, NUMBERS, STORED, info
+from ftm_backend.dtypes import ALL, FLOATS, HALVES, NUMBERS, STORED, compute_dtype, info
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.oplib.op_record import EXACT
-from ftm_backend.frontend.oplib.pointwise import pointwise
+from ftm_backend.frontend.oplib.pointwise import OWN, pointwise
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.symbolic import round_to_dtype
@@ -21,6 +21,7 @@ recorded(
 recorded("aten::add", checks_alpha=True)
 recorded("aten::sub aten::rsub", checks_alpha=True, tried=("bools",))
 recorded("aten::masked_fill", value_is_number=True)
+recorded("aten::ldexp", composite="unfit")
 
 _INTEGER_ZERO = (
     "division of an integer by zero gives 0 instead of an error: a compiled program cannot raise"
@@ -215,6 +216,26 @@ _binary(
 )
 _binary("pow.Tensor_Tensor", power, NUMBERS)
 _binary("pow.Scalar", power, ALL)
+
+
+def _ldexp(self: ScalarExpr, other: ScalarExpr, result_dtype: str) -> ScalarExpr:
+    """self * 2**other; for floats and integer exponents right where 2**other overflows."""
+    if other.is_float or not self.is_float:
+        dtype = other.dtype if other.is_float else "f32"
+        wide = other.to(compute_dtype(dtype))
+        return self.to(compute_dtype(result_dtype)) * e.pow_(wide.const(2), wide).to(dtype).to(
+            compute_dtype(result_dtype)
+        )
+    x, left = self.to("f64"), e.maximum(e.minimum(other.to("i64"), 2200), -2200).to("f64")
+    # Each factor is a normal number. The lower limit leaves 53 binary digits, so that only the last
+    # product is rounded.
+    for _ in range(3 if result_dtype == "f64" else 1):
+        exponent = e.maximum(e.minimum(left, 1023), -969)
+        x, left = x * e.apply("math.exp2", exponent), left - exponent
+    return x
+
+
+pointwise("aten::ldexp.Tensor", _ldexp, ALL, "binary", compute=OWN)
 
 
 def _clamp(

@@ -18,22 +18,20 @@ from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
 _TOLERANCE = {"f64": (1e-8, 1e-8), "f32": (2e-5, 5e-5), "f16": (4e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
-"""In f64, PyTorch's own J and Y are off by up to 5e-9 at x = 8. For large f32 x, the phase has only
-the precision of x's last bit."""
-_FAR = 8.0  # threshold between near and far form; 2 for K
-# log(x / 2) + gamma - log(x), separate because half of the smallest x underflows to 0
-_EULER_OF_HALF = 0.5772156649015329 - math.log(2)
+"""In f64 PyTorch's own J and Y are off by up to 5e-9 at 8; the phase of a large f32 is what its
+last bit leaves."""
+_FAR = 8.0  # where the far form takes over; for K: 2
+_EULER = Fraction("0.577215664901532860606512090082402431")
 
 
-def _series(order: int, square: float, sign: int, harmonic: bool = False) -> float:
-    """Sum (sign * square / 4)**k / (k! (k + order)!) over k, in exact arithmetic.
+def _series(order: int, square: float | Fraction, sign: int, harmonic: bool = False) -> float:
+    """Sum over k of (sign * square / 4)**k / (k! (k + order)!), exact.
 
-    With `harmonic`, multiply each term by H(k) + H(k + order), the rational part of the digamma
-    function.
+    With ``harmonic``, each term times psi(k + 1) + psi(k + order + 1), psi the digamma function.
     """
     ratio = Fraction(square) * sign / 4
     term, total = Fraction(1), Fraction(0)
-    low, high = Fraction(0), Fraction(order)  # H(0) = 0, H(1) = 1
+    low, high = -_EULER, order - _EULER  # psi(1), psi(order + 1)
     k = 0
     while abs(term) > Fraction(1, 10**22):
         total += term * (low + high) if harmonic else term
@@ -61,7 +59,7 @@ def _far(order: int, x: float, turn: complex) -> complex:
 def _growth(order: int, x: float) -> float:
     """Return sqrt(x) * exp(-x) * I(x), with I the modified Bessel function of the first kind."""
     if x < 40:
-        return _series(order, x * x, 1) * (x / 2) ** order * math.exp(-x) * math.sqrt(x)
+        return _series(order, Fraction(x) ** 2, 1) * (x / 2) ** order * math.exp(-x) * math.sqrt(x)
     total, term, k = 0.0, 1.0, 0
     while abs(term) > 1e-18:
         total += term
@@ -77,7 +75,7 @@ def _orders(
     return [ChebyshevFit(partial(function, order), low, high, terms) for order in (0, 1)]
 
 
-_I_NEAR = _orders(lambda n, x: _series(n, x * x, 1) * math.exp(-x), 0, _FAR, 36)
+_I_NEAR = _orders(lambda n, x: _series(n, Fraction(x) ** 2, 1) * math.exp(-x), 0, _FAR, 36)
 _I_FAR = _orders(lambda n, t: _growth(n, _FAR / t), 1e-9, 1, 32)
 _J_NEAR = _orders(lambda n, y: _series(n, y, -1), 0, _FAR * _FAR, 28)
 _Y_NEAR = _orders(lambda n, y: _series(n, y, -1, True), 0, _FAR * _FAR, 28)
@@ -86,6 +84,13 @@ _Q_FAR = _orders(lambda n, t: _far(n, _FAR / t, 1j).imag / t, 1e-6, 1, 24)
 _I_SMALL = _orders(lambda n, y: _series(n, y, 1), 0, 4, 16)
 _K_NEAR = _orders(lambda n, y: _series(n, y, 1, True), 0, 4, 16)
 _K_FAR = _orders(lambda n, t: _far(n, 2 / t, 1).real, 1e-9, 1, 30)
+
+
+def _log_half(x: ScalarExpr) -> ScalarExpr:
+    """log(x / 2). Half of the smallest x is 0, so only large x are halved."""
+    is_small = x < 1
+    log = e.log(e.where(is_small, x, x * 0.5))
+    return e.where(is_small, log - math.log(2), log)
 
 
 def scaled_i(order: int, x: ScalarExpr) -> ScalarExpr:
@@ -113,10 +118,8 @@ def second_kind(order: int, x: ScalarExpr) -> ScalarExpr:
     square = near * near
     scale = near * 0.5 if order else near.const(1)
     j = _J_NEAR[order](square) * scale
-    # ((2 log(x / 2) + 2 gamma) J - series with harmonic numbers) / pi; order 1 also has a pole
-    small = (j * (e.log(near) + _EULER_OF_HALF) * 2 - _Y_NEAR[order](square) * scale) * (
-        1 / math.pi
-    )
+    # 2 log(x / 2) J less the series with digamma's numbers, over pi; order 1 has a pole as well.
+    small = (j * _log_half(near) * 2 - _Y_NEAR[order](square) * scale) * (1 / math.pi)
     small = small - near.const(2 / math.pi) / near if order else small
     value = e.where(x <= _FAR, small, _wave(order, far, -math.pi / 2))
     return e.where(x < 0, math.nan, e.where(x.eq(0), -math.inf, value))
@@ -135,7 +138,7 @@ def modified_second_kind(order: int, x: ScalarExpr, scaled: bool) -> ScalarExpr:
     near, far = e.minimum(x, 2), e.maximum(x, 2)
     square = near * near
     i = _I_SMALL[order](square)
-    log = e.log(near) + _EULER_OF_HALF
+    log = _log_half(near)
     small = _K_NEAR[order](square) * 0.5 - log * i
     if order:
         small = near.const(1) / near - small * near * 0.5

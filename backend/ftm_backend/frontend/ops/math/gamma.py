@@ -47,22 +47,52 @@ def _centred(x: ScalarExpr) -> ScalarExpr:
     return x - e.round_even(x)
 
 
+def _zeta_minus_one(k: int) -> Fraction:
+    """The Riemann zeta function of k >= 2, minus 1, by the Euler-Maclaurin formula from 1/16**k."""
+    start = 16
+    total = sum((Fraction(1, n**k) for n in range(2, start)), Fraction(0))
+    total += Fraction(1, (k - 1) * start ** (k - 1)) + Fraction(1, 2 * start**k)
+    rising = k  # k (k + 1) ... (k + 2j - 2)
+    for j in range(1, 12):
+        total += _B[2 * j] * rising / (math.factorial(2 * j) * start ** (k + 2 * j - 1))
+        rising *= (k + 2 * j - 1) * (k + 2 * j)
+    return total
+
+
+_EULER = 0.5772156649015329
+_AT_TWO = [1 - _EULER, *(float(_zeta_minus_one(k) * (-1) ** k / k) for k in range(2, 26))]
+"""Taylor coefficients of lgamma(2 + z), from z**1."""
+
+
+def _lgamma_near(x: ScalarExpr, steps: int) -> ScalarExpr:
+    """log(gamma(x)) for x in [1/2, steps + 2): the recurrence to [3/2, 5/2) and a Taylor series.
+
+    All terms vanish at 1 and 2, so the relative error is small there as well.
+    """
+    is_first = x < 1.5  # one step to the right, else none or some to the left
+    z, product = x - 2, x.const(1)
+    for k in range(1, steps + 1):
+        is_beyond = x >= k + 1.5
+        z = e.where(is_beyond, x - (k + 2), z)
+        product = e.where(is_beyond, product * (x - k), product)
+    z = e.where(is_first, x - 1, z)
+    log = e.log1p(e.where(is_first, z, product - 1))
+    terms = len(_AT_TWO) if x.dtype == "f64" else 11
+    return z * polynomial(z, *_AT_TWO[:terms]) + e.where(is_first, -log, log)
+
+
 def _lgamma_right(x: ScalarExpr) -> ScalarExpr:
-    """Return log(gamma(x)) for x >= 1/2."""
-    steps, terms = _terms(x)
-    low = x < steps
-    product = x
-    for k in range(1, steps):
-        product = product * (x + k)
-    y = e.where(low, x + steps, x)
-    over = y.const(1) / y
+    """log(gamma(x)) for x >= 1/2."""
+    _, terms = _terms(x)
+    steps = 6 if x.dtype == "f64" else 3
+    over = x.const(1) / x
     series = over * polynomial(
         over * over, *(float(_B[2 * k] / (2 * k * (2 * k - 1))) for k in range(1, terms))
     )
-    log = e.log(y)
-    stirling = y * (log - 1) - log * 0.5 + 0.5 * math.log(2 * math.pi) + series
-    value = stirling - e.where(low, e.log(e.where(low, product, 1)), 0)
-    return e.where(y.eq(math.inf), math.inf, value)
+    log = e.log(x)
+    stirling = x * (log - 1) - log * 0.5 + 0.5 * math.log(2 * math.pi) + series
+    value = e.where(x < steps + 2, _lgamma_near(x, steps), stirling)
+    return e.where(x.eq(math.inf), math.inf, value)
 
 
 def lgamma(x: ScalarExpr) -> ScalarExpr:
@@ -153,7 +183,9 @@ def polygamma(n: int, self: ScalarExpr) -> ScalarExpr:
         _cotangent(x), *_cotangent_derivative(n)
     ) * math.pi ** (n + 1)
     value = e.where(left, mirrored, value)
-    return e.where((x <= 0) & _centred(x).eq(0), sign * math.inf, value)
+    # At -inf the CPU's trigamma gives NaN, its other orders infinity.
+    is_pole = _centred(x).eq(0) if n == 1 else e.floor(x).eq(x)
+    return e.where((x <= 0) & is_pole, sign * math.inf, value)
 
 
 def _zeta_right(s: ScalarExpr, q: ScalarExpr) -> ScalarExpr:
@@ -188,11 +220,11 @@ def zeta(self: ScalarExpr, other: ScalarExpr) -> ScalarExpr:
     )
     even = e.floor(s * 0.5).eq(s * 0.5)
     value = e.where(left, right + e.where(even, mirrored, -mirrored), right)
+    value = e.where(e.isnan(s) | e.isnan(q), math.nan, value)
     value = e.where((q <= 0) & (~e.floor(s).eq(s)), math.nan, value)
-    value = e.where((q <= 0) & first.eq(0), math.inf, value)
+    value = e.where((q <= 0) & e.floor(q).eq(q), math.inf, value)
     value = e.where(s < 1, math.nan, value)
-    value = e.where(s.eq(1), math.inf, value)
-    return e.where(e.isnan(s) | e.isnan(q), math.nan, value)
+    return e.where(s.eq(1), math.inf, value)
 
 
 pointwise("aten::lgamma", lambda self: lgamma(self), ALL, "unary", tolerance=_TOLERANCE)

@@ -6,7 +6,7 @@ import math
 
 from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import scalar_math as e
-from ftm_backend.frontend.chebyshev_fit import ChebyshevFit, polynomial
+from ftm_backend.frontend.chebyshev_fit import ChebyshevFit
 from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
@@ -18,44 +18,53 @@ _TOLERANCE = {
 }
 
 
-_FAR_TAIL = {"f32": 1e-36, "f64": 1e-304}
-"""Tail probability below which ``exp(y * y)`` of the quantile y overflows."""
+def _scaled_tail(x: float) -> float:
+    """exp(x * x) * erfc(x) for x >= 0; from 2 on its continued fraction, which converges fast."""
+    if x < 2:
+        return math.exp(x * x) * math.erfc(x)
+    value = x
+    for k in range(120, 0, -1):
+        value = x + k / 2 / value
+    return 1 / (value * math.sqrt(math.pi))
+
+
+def _inverse_at_centre(square: float) -> float:
+    """erfinv(x) / x at x = sqrt(square) > 0, by Newton's method."""
+    x = math.sqrt(square)
+    y = x * math.sqrt(math.pi) / 2
+    for _ in range(8):
+        y -= (math.erf(y) - x) * math.exp(y * y) * math.sqrt(math.pi) / 2
+    return y / x
+
+
+def _inverse_of_tail(z: float) -> float:
+    """y / z with erfc(y) = exp(-z * z), by Newton's method on log(erfc)."""
+    y = z
+    for _ in range(12):
+        tail = _scaled_tail(y)
+        y += (math.log(tail) - y * y + z * z) * tail * math.sqrt(math.pi) / 2
+    return y / z
+
+
+_CENTRE = 0.5  # the fit at the centre ends here
+_CENTRE_FIT = ChebyshevFit(_inverse_at_centre, 0, _CENTRE * _CENTRE, 16)
+# In t = 1 / (z + 2); z = 27.5 is left of the smallest denormal number.
+_TAIL_FIT = ChebyshevFit(
+    lambda t: _inverse_of_tail(1 / t - 2),
+    1 / 29.5,
+    1 / (math.sqrt(-math.log(1 - _CENTRE)) + 2),
+    40,
+)
 
 
 def _inverse(x: ScalarExpr, rest: ScalarExpr) -> ScalarExpr:
-    """Return y >= 0 with erf(y) = x and erfc(y) = rest, for x in [0, 1] and rest = 1 - x.
-
-    `rest` is exact near x = 1.
-    """
-    centre = x < 0.5
-    a = 0.147
-    log = e.log(rest * (rest.const(2) - rest))
-    half = log * 0.5 + 2 / (math.pi * a)
-    y = e.where(
-        centre,
-        x * polynomial(x * x, 0.88622693, 0.23201367, 0.12755618),
-        e.sqrt(e.sqrt(half * half - log / a) - half),
-    )
-    for _ in range(2):  # Halley's method: each iteration triples the number of digits
-        error = e.where(centre, e.erf(y) - x, rest - e.apply("math.erfc", y))
-        step = error * e.exp(y * y) * (math.sqrt(math.pi) / 2)
-        y = y - step / (y * step + 1)
-    return e.where(rest.eq(0), math.inf, e.where(x.eq(0), 0, y))
-
-
-def _far_inverse(rest: ScalarExpr) -> ScalarExpr:
-    """Return y with erfc(y) = rest where exp(y * y) would overflow.
-
-    Newton's method on the logarithm of erfc's asymptotic series.
-    """
-    log = e.log(rest)
-    y = e.sqrt(-log - e.log(-log * math.pi) * 0.5)
-    for _ in range(2):
-        over = y.const(1) / (y * y)
-        series = e.log1p(over * polynomial(over, -0.5, 0.75, -1.875))
-        missing = series - y * y - e.log(y * math.sqrt(math.pi)) - log
-        y = y + missing / (y * 2 + y.const(1) / y)
-    return y
+    """y >= 0 with erf(y) = x and erfc(y) = rest, for x in [0, 1] and rest = 1 - x, which is exact
+    near 1."""
+    z = e.sqrt(-e.log(e.minimum(rest, 1 - _CENTRE)))
+    tail = z * _TAIL_FIT(z.const(1) / (z + 2))
+    near = e.minimum(x, _CENTRE)
+    value = e.where(x < _CENTRE, near * _CENTRE_FIT(near * near), tail)
+    return e.where(rest.eq(0), math.inf, value)
 
 
 def erfinv(self: ScalarExpr) -> ScalarExpr:
@@ -69,27 +78,11 @@ def ndtri(self: ScalarExpr) -> ScalarExpr:
     """Return the quantile function of the normal distribution."""
     lower = self < 0.5
     tail = e.where(lower, self, self.const(1) - self)
-    far = (self > 0) & (self < _FAR_TAIL[self.dtype])
-    inverse = e.where(
-        far,
-        _far_inverse(e.where(far, self * 2, _FAR_TAIL[self.dtype])),
-        _inverse(tail.const(1) - tail * 2, tail * 2),
-    )
-    value = inverse * math.sqrt(2)
+    value = _inverse(tail.const(1) - tail * 2, tail * 2) * math.sqrt(2)
     return e.where((self >= 0) & (self <= 1), e.where(lower, -value, value), math.nan)
 
 
-def _scaled_tail(x: float) -> float:
-    """Return exp(x * x) * erfc(x), by its continued fraction where that converges fast."""
-    if x < 2:
-        return math.exp(x * x) * math.erfc(x)
-    value = x
-    for k in range(120, 0, -1):
-        value = x + k / 2 / value
-    return 1 / (value * math.sqrt(math.pi))
-
-
-# A function of t = 4 / (4 + x); the factor 1 + x keeps it away from 0.
+# In t = 4 / (4 + x); the factor 1 + x keeps it away from 0.
 _ERFCX = ChebyshevFit(
     lambda t: _scaled_tail(4 / t - 4) * (4 / t - 3) if t else 1 / math.sqrt(math.pi), 0, 1, 40
 )
@@ -99,7 +92,11 @@ def erfcx(self: ScalarExpr) -> ScalarExpr:
     """Return exp(x * x) * erfc(x)."""
     x = abs(self)
     right = e.where(x.eq(math.inf), 0, _ERFCX(x.const(4) / (x + 4)) / (x + 1))
-    return e.where(self < 0, e.exp(self * self) * 2 - right, right)
+    square = self * self
+    power = e.exp(square)
+    # exp multiplies what rounding cut off from the square
+    power = e.where(power < math.inf, power + power * e.fma(self, self, -square), power)
+    return e.where(self < 0, power * 2 - right, right)
 
 
 def log_ndtr(self: ScalarExpr) -> ScalarExpr:
