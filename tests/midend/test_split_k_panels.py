@@ -146,9 +146,9 @@ def test_updates(
     )
     made = test_fuse_conv_backward.program(name)
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(assembler.assemble(test_fuse_conv_backward.compiled(made.text, cores=8))).run(
-            made.arrays, [0.9, 0.1]
-        )
+        got = emulator.load(
+            assembler.assemble(test_fuse_conv_backward.compiled(made.text, cores=8))
+        ).run(made.arrays, [0.9, 0.1])
     for mine, wanted in zip(got, made.wanted, strict=True):
         np.testing.assert_allclose(mine, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
     assert always
