@@ -94,6 +94,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], list[torch.Tensor]]]]
         lambda x, w: F.conv2d(x, w, stride=2, padding=1),
         lambda: tensors((2, 3, 16, 16), (8, 3, 3, 3)),
     ),
+    "gradients of convolutions": (
+        lambda gradient, x, weight: torch.ops.aten.convolution_backward(
+            gradient, x, weight, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 2, [True, False, False]
+        )[0],
+        lambda: tensors((2, 16, 14, 14), (2, 32, 28, 28), (16, 16, 3, 3)),
+    ),
     "poolings": (lambda x: F.max_pool2d(x, 3, 2, 1), lambda: tensors((2, 3, 16, 16))),
 }
 
