@@ -1,5 +1,4 @@
-"""The porting session of torch_xla.md: its commands are run in a directory of their own, and shown
-with what they print."""
+"""The example session of torch_xla.md: runs its commands in a temporary directory."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""The compiler and the machine: a trace, MLIR or assembly in, an executable out. Imports no
-torch."""
+"""The compiler and the machine: a trace, MLIR or assembly in, an executable out; without torch."""

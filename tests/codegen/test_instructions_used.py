@@ -96,7 +96,17 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], list[torch.Tensor]]]]
     ),
     "gradients of convolutions": (
         lambda gradient, x, weight: torch.ops.aten.convolution_backward(
-            gradient, x, weight, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 2, [True, False, False]
+            gradient,
+            x,
+            weight,
+            None,
+            [2, 2],
+            [1, 1],
+            [1, 1],
+            False,
+            [0, 0],
+            2,
+            [True, False, False],
         )[0],
         lambda: tensors((2, 16, 14, 14), (2, 32, 28, 28), (16, 16, 3, 3)),
     ),

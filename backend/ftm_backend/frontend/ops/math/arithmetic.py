@@ -219,7 +219,7 @@ _binary("pow.Scalar", power, ALL)
 
 
 def _ldexp(self: ScalarExpr, other: ScalarExpr, result_dtype: str) -> ScalarExpr:
-    """self * 2**other; for floats and integer exponents right where 2**other overflows."""
+    """Self * 2**other; for floats and integer exponents right where 2**other overflows."""
     if other.is_float or not self.is_float:
         dtype = other.dtype if other.is_float else "f32"
         wide = other.to(compute_dtype(dtype))

@@ -38,7 +38,7 @@ def _inverse_at_centre(square: float) -> float:
 
 
 def _inverse_of_tail(z: float) -> float:
-    """y / z with erfc(y) = exp(-z * z), by Newton's method on log(erfc)."""
+    """Y / z with erfc(y) = exp(-z * z), by Newton's method on log(erfc)."""
     y = z
     for _ in range(12):
         tail = _scaled_tail(y)
@@ -58,8 +58,10 @@ _TAIL_FIT = ChebyshevFit(
 
 
 def _inverse(x: ScalarExpr, rest: ScalarExpr) -> ScalarExpr:
-    """y >= 0 with erf(y) = x and erfc(y) = rest, for x in [0, 1] and rest = 1 - x, which is exact
-    near 1."""
+    """Return y >= 0 with erf(y) = x and erfc(y) = rest, for x in [0, 1] and rest = 1 - x.
+
+    `rest` is exact near x = 1.
+    """
     z = e.sqrt(-e.log(e.minimum(rest, 1 - _CENTRE)))
     tail = z * _TAIL_FIT(z.const(1) / (z + 2))
     near = e.minimum(x, _CENTRE)
