@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from python_process import run_python
+
 STEADY = """
 import resource, torch
 from torch import nn
@@ -26,9 +28,7 @@ print(after - before, torch.ftm.memory_allocated() - allocated)
 
 
 def test_memory_of_a_steady_loop_is_flat() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", STEADY], capture_output=True, text=True, timeout=300
-    )
+    done = run_python(STEADY, timeout=300)
     assert done.returncode == 0, done.stderr
     grown_kib, grown_bytes = map(int, done.stdout.split())
     assert grown_kib < 4096, f"peak resident size grew by {grown_kib} KiB over 500 steps"
@@ -48,9 +48,7 @@ print(record(range(6000, 12000)) - before)
 
 
 def test_memory_does_not_grow_with_the_shapes_that_were_recorded() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SHAPES], capture_output=True, text=True, timeout=300
-    )
+    done = run_python(SHAPES, timeout=300)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 8192, (
         f"peak resident size grew by {done.stdout.strip()} KiB over 6,000 shapes"
@@ -77,9 +75,7 @@ print(train(range(300, 1300)) - before, ftm_lazy._C._program_count())
 def test_memory_does_not_grow_with_the_shapes_that_were_trained_on() -> None:
     """Once as many programs are kept as the limit allows, 1,000 shapes more take next to
     nothing."""
-    done = subprocess.run(
-        [sys.executable, "-c", TRAIN], capture_output=True, text=True, timeout=300
-    )
+    done = run_python(TRAIN, timeout=300)
     assert done.returncode == 0, done.stderr
     grown, programs = map(int, done.stdout.split())
     assert grown < 16 << 20, f"resident size grew by {grown >> 10} KiB over 1,000 shapes"

@@ -3,11 +3,11 @@ Ctrl-C, bad index."""
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 
 import pytest
+
+from python_process import run_python
 
 PRELUDE = """
 import os, signal, threading, time, warnings, torch, ftm_lazy
@@ -160,13 +160,7 @@ for _ in range(2):
 
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return run_python(program, **environment)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

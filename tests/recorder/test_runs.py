@@ -3,7 +3,6 @@ process."""
 
 import gc
 import io
-import os
 import subprocess
 import sys
 import textwrap
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 import ftm_lazy
 from ftm_lazy import _C
+from python_process import run_python
 
 
 def counters() -> dict[str, int]:
@@ -263,13 +263,7 @@ def _in_new_process(program: str) -> subprocess.CompletedProcess[str]:
         from ftm_lazy.device import registration
         registration.initialize(); _C._set_executor("reference"); _C._set_native_ops({"*": []})
         """
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(head) + textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ,
-    )
+    return run_python(textwrap.dedent(head) + textwrap.dedent(program))
 
 
 def test_a_forked_child_says_why_it_cannot() -> None:

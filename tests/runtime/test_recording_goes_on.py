@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -16,6 +15,7 @@ import torch
 
 import ftm_lazy
 from ftm_lazy.compile import compile_client
+from python_process import run_python
 
 SIZES = iter(range(701, 10**6, 2))  # sizes that no other test uses
 
@@ -193,7 +193,7 @@ begun.wait()
 
 def run(text: str) -> tuple[subprocess.CompletedProcess[str], float]:
     begin = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    done = run_python(text)
     return done, time.monotonic() - begin
 
 

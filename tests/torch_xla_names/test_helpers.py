@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -25,6 +23,7 @@ from ftm_lazy.torch_xla.stablehlo import (
 )
 from ftm_lazy.torch_xla.utils import dlpack, serialization
 from ftm_lazy.torch_xla.utils.keyd_queue import KeydQueue, Queue
+from python_process import run_python
 
 # --- one process
 # --------------------------------------------------------------------------------------------
@@ -79,9 +78,7 @@ try:
 except AssertionError as error:
     print(error, len(os.listdir({str(tmp_path / "cache")!r})) > 0, xr.get_num_cached_compilation_graph())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
-    )
+    done = run_python(program)
     assert done.stdout == "Computation cache has already been initialized True 1\n", done.stderr
 
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from ftm_lazy.migrate import migrate
+from python_process import run_python
 
 XM = "import torch\nimport torch_xla.core.xla_model as xm\n"
 XLA = "import torch\nimport torch_xla\n"
@@ -163,7 +164,7 @@ def test_helpers_are_defined_once_and_run():
         == text.count("def process_rank")
         == 1
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    done = run_python(text)
     assert done.stdout == "1 3\nx\n", done.stderr
 
 
