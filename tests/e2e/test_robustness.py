@@ -16,7 +16,9 @@ x = torch.arange(6.0).reshape(2, 3).to("ftm")
 weight = torch.full((3, 3), 2.0, device="ftm")
 torch.ftm.synchronize()
 
+from ftm_lazy.compile import worker
 from ftm_lazy.compile.worker import Worker
+worker._STALL = 2.0  # seconds until a stopped compiler process is restarted
 ask, hits = Worker._compile, []
 def in_next_compile(act):
     def fire(inside):
