@@ -9,7 +9,8 @@ what the next chunks need. Example: with 8 chunks and 4 steps of k, each step fi
 from __future__ import annotations
 
 from ftm_backend.ir.tile.builder import Index
-from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop, PanelStep
+from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
+from ftm_backend.midend.lowering.gemm.panel_step import PanelStep
 from ftm_backend.target import cost_rules
 
 __all__ = ["DeferredEpilogue"]
@@ -45,7 +46,7 @@ class DeferredEpilogue(PanelLoop):
             b.where(*self._has_row(step), *self._has_column(step)),
             b.for_(*self._part(step, part)) as chunk,
         ):
-            self.body.fetch(self._c_slices(step, chunk), self._slot(part, chunk, 2))
+            self.body.fetch(self.slices.c(step, chunk), self._slot(part, chunk, 2))
 
     def _finish(self, step: PanelStep, part: Index) -> None:
         """Emit the epilogue of a part of the step's panel."""
@@ -56,9 +57,9 @@ class DeferredEpilogue(PanelLoop):
         ):
             product, slot = b.add(self._c_ring(step), chunk), self._slot(part, chunk, 1)
             if self.plan.transpose_c:
-                self._transform_c(self._c_slices(step, chunk), product, slot)
+                self._transform_c(self.slices.c(step, chunk), product, slot)
             self.body.finish(
-                self._c_slices(step, chunk),
+                self.slices.c(step, chunk),
                 slot if self.plan.transpose_c else product,
                 slot,
                 self._slot(part, chunk, 2),
@@ -67,7 +68,7 @@ class DeferredEpilogue(PanelLoop):
     def _part(self, step: PanelStep, part: Index) -> tuple[Index, Index]:
         b, deferred_chunks = self.b, self.plan.deferred_chunks
         first = b.mul(part, deferred_chunks)
-        return first, b.min(self._chunks(step), b.add(first, deferred_chunks))
+        return first, b.min(self.slices.chunks(step), b.add(first, deferred_chunks))
 
     def _slot(self, part: Index, chunk: Index, rings: int) -> Index:
         """Return the slot of a chunk in a ring of ``rings`` parts.

@@ -9,8 +9,11 @@ Each core executes a sequence of *steps*, one per panel of C and block of k. A s
 If cores share an operand in GSM, a barrier ends each step: the next step's blocks have then been
 loaded, and no core reads the blocks that the step after it overwrites.
 
-The program is correct for any number of cores. The plan's grid is an upper bound of the number of
-core groups.
+This module divides the panels among cores, emits the loop and its barriers, and computes C. The
+tiles of A and B are in ``panel_operands``.
+
+Reads a kernel and its ``PanelSchedule``; emits the function body. The program is correct for any
+number of cores: the plan's grid is an upper bound of the number of core groups.
 """
 
 from __future__ import annotations
@@ -22,35 +25,13 @@ from ftm_backend.ir.linalg.function import Operand
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, TileBody
-from ftm_backend.midend.lowering.gemm.gsm_shared_blocks import GsmSharedBlocks
-from ftm_backend.midend.lowering.gemm.prologue_window_box import PrologueBox
+from ftm_backend.midend.lowering.gemm.panel_operands import PanelOperands
+from ftm_backend.midend.lowering.gemm.panel_step import PanelSlices, PanelStep
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import ReductionEpilogue
-from ftm_backend.midend.lowering.gemm.window_box import WindowBox
-from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import tile_extents
 from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 
-__all__ = ["PanelLoop", "PanelStep"]
-
-
-class PanelStep(NamedTuple):
-    """Indices of a step.
-
-    Attributes:
-        number: Position in the core's sequence.
-        outer: Index of the outer loop.
-        inner: Index of the inner loop.
-        k: Block of k.
-        row: Row panel.
-        column: Block of columns.
-    """
-
-    number: Index
-    outer: Index
-    inner: Index
-    k: Index
-    row: Index
-    column: Index
+__all__ = ["PanelLoop"]
 
 
 class _Range(NamedTuple):
@@ -140,51 +121,10 @@ class PanelLoop:
 
     def _declare(self) -> None:
         b, plan, form, roles = self.b, self.plan, self.form, self.roles
-        dtype = roles.a.value.dtype
-        m, n, k = plan.m.elements, plan.n.elements, plan.k.elements
-        self.a_resident, self.b_resident = (
-            plan.keep and plan.m_outer,
-            plan.keep and not plan.m_outer,
-        )
-        self.a_slots = self._ring_slots(self.a_resident) * plan.chunks
-        owner, owners = self._gsm_part() if plan.a_space == "gsm" else (0, 1)
-        self.box = (
-            WindowBox(self.blocks, roles.windows, (*form.m, *form.k)) if roles.windows else None
-        )
-        rows, columns = (k, m) if plan.trans_a else (m, k)
-        if self.box is not None:
-            rows, columns = self.box.max_extents(
-                (
-                    *tile_extents(form.sizes(form.m), plan.m),
-                    *tile_extents(form.sizes(form.k), plan.k),
-                )
-            )
-        self.a_tile = b.tile(dtype, rows, columns, plan.a_space, self.a_slots * owners)
-        self.a_prologue: PrologueBox | None = None
-        if (
-            self.box is not None
-            and roles.prologue is not None
-            and roles.prologue.operand is roles.a
-        ):
-            self.a_prologue = PrologueBox(
-                self.box, roles.prologue, roles.access, self.a_tile, 2 * plan.chunks
-            )
-        self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
-        transposed = plan.b_layout != "plain"
-        is_b = roles.prologue is not None and self.a_prologue is None
-        self.b_prologue = self._b_prologue_body() if is_b else None
-        if self.b_prologue is not None:
-            (self.b_loaded,) = self.b_prologue.tiles.values()
-        else:
-            arrives = 2 if plan.b_layout == "transposed" else self._ring_slots(self.b_resident)
-            self.b_loaded = b.tile(dtype, *((n, k) if transposed else (k, n)), "am", arrives)
-        self.b_tile = self.b_loaded
-        if plan.b_layout == "transposed":
-            self.b_tile = b.tile(
-                dtype, k, n, "am", self._ring_slots(True) if self.b_resident else 1
-            )
-        if plan.share == "b" or plan.b_in_gsm:
-            self.shared_b = GsmSharedBlocks(self.blocks, roles)
+        m, n = plan.m.elements, plan.n.elements
+        self.slices = PanelSlices(self.blocks, roles)
+        gsm_part = self._gsm_part() if plan.a_space == "gsm" else (0, 1)
+        self.operands = PanelOperands(self.blocks, roles, self.slices, gsm_part)
         accumulator = roles.contraction.accumulator
         self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_buffers)
         epilogue = roles.epilogue
@@ -241,69 +181,6 @@ class PanelLoop:
         """Return the slots of transposed chunks of C."""
         return self.plan.deferred_chunks or 2
 
-    def _b_prologue_body(self) -> TileBody:
-        """Return the prologue that computes a block of B in place of the loaded one."""
-        plan, form, prologue = self.plan, self.form, self.roles.prologue
-        assert prologue is not None
-        n, k = plan.n.elements, plan.k.elements
-        sides, max_extents = (
-            ((form.n, form.k), (n, k)) if plan.b_layout != "plain" else ((form.k, form.n), (k, n))
-        )
-        slots = self._ring_slots(True) if self.b_resident and plan.b_layout != "transposed" else 1
-        return TileBody(
-            self.blocks,
-            *sides,
-            max_extents,
-            prologue.operands,
-            [(prologue.element, ())],
-            self.roles.access,
-            {},
-            2,
-            slots,
-        )
-
-    def _ring_slots(self, resident: bool) -> int:
-        """Return the slots of an operand's ring: all resident blocks of k, and one being loaded."""
-        return max(2, self.plan.k.blocks) if resident else 2
-
-    def _ring_slot(self, step: PanelStep, resident: bool) -> Index:
-        """Return the slot of the step's block in that ring."""
-        if not resident:
-            return self.b.rem(step.number, 2)
-        return self.b.rem(step.outer, 2) if self.plan.k.blocks == 1 else step.k
-
-    def _a_slot(self, step: PanelStep, chunk: Index) -> Index:
-        b = self.b
-        block = b.mul(self._ring_slot(step, self.a_resident), self.plan.chunks)
-        return b.add(self.a_first, b.add(block, chunk))
-
-    # --- slices of blocks
-
-    def _chunks(self, step: PanelStep) -> Index:
-        """Return the number of chunks of the step's row panel."""
-        b, plan = self.b, self.plan
-        if plan.m.blocks % plan.chunks == 0:
-            return plan.chunks
-        return b.min(
-            plan.chunks, b.sub(plan.m.blocks, b.mul(b.rem(step.row, plan.panels), plan.chunks))
-        )
-
-    def _batch_slices(self, step: PanelStep) -> Slices:
-        return self.blocks.index_slices(self.form.batch, self.b.div(step.row, self.plan.panels))
-
-    def _row_slices(self, step: PanelStep, chunk: Index) -> Slices:
-        b, plan = self.b, self.plan
-        number = b.add(b.mul(b.rem(step.row, plan.panels), plan.chunks), chunk)
-        return self.blocks.block_slices(self.form.m, plan.m, number)
-
-    def _column_slices(self, step: PanelStep) -> Slices:
-        if self.roles.col2im is not None:
-            return self.roles.col2im.block_slices(self.blocks, self.plan.n, step.column)
-        return self.blocks.block_slices(self.form.n, self.plan.n, step.column)
-
-    def _k_slices(self, step: PanelStep) -> Slices:
-        return self.blocks.block_slices(self.form.k, self.plan.k, step.k)
-
     # --- steps
 
     def build(self) -> None:
@@ -314,7 +191,7 @@ class PanelLoop:
         ) and not self.kernel.one_core:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
         if plan.b_in_gsm and not plan.fills_during_panel:
-            self.shared_b.fill(*self.kernel.core(b))
+            self.operands.shared_b.fill(*self.kernel.core(b))
             b.barrier()
         streams_b = plan.share == "b" or plan.fills_during_panel
         if streams_b:
@@ -354,7 +231,7 @@ class PanelLoop:
                 *self._has_row(step),
                 *self._has_column(step),
             ):
-                self.body.fetch(self._c_slices(step, 0))
+                self.body.fetch(self.slices.c(step, 0))
 
     def _during_step(self, step: PanelStep) -> None:
         """Emit what a step does besides its own products; see ``deferred_epilogue``."""
@@ -368,7 +245,7 @@ class PanelLoop:
         If A stays resident, a barrier is needed only while a panel of A is exchanged.
         """
         b = self.b
-        if not self.a_resident or self.plan.share == "b":
+        if not self.operands.a_resident or self.plan.share == "b":
             b.barrier()
             return
         # Also after the step before the exchange: the last step overwrites the first blocks.
@@ -387,59 +264,14 @@ class PanelLoop:
         """
         first = [("eq", step.inner, 0)] if not isinstance(step.inner, int) else []
         with self.b.where(
-            *(first if self.b_resident else []), *self._has_row(step), *self._has_column(step)
+            *(first if self.operands.b_resident else []),
+            *self._has_row(step),
+            *self._has_column(step),
         ):
-            self._fetch_b(step)
-        with self.b.where(*(first if self.a_resident else []), *self._has_row(step)):
-            self._fetch_a(step)
-
-    def _fetch_a(self, step: PanelStep) -> None:
-        form, plan, roles = self.form, self.plan, self.roles
-        sides = (form.k, form.m) if plan.trans_a else (form.m, form.k)
-        own_chunks = (
-            (self.member, self._chunks(step), self.sharers)
-            if plan.share == "a"
-            else (0, self._chunks(step), 1)
-        )
-        with self.b.for_(*own_chunks) as chunk:
-            chunk_slices, slot = self._a_slices(step, chunk), self._a_slot(step, chunk)
-            if self.a_prologue is not None:
-                self.a_prologue.fetch(chunk_slices, slot, self._a_prologue_slot(step, chunk))
-            elif self.box is not None:
-                self.box.load(roles.a.value, form.accesses[0], self.a_tile, slot, chunk_slices)
-            else:
-                self.blocks.load(
-                    roles.a.value, form.accesses[0], self.a_tile, slot, chunk_slices, *sides
-                )
-
-    def _a_slices(self, step: PanelStep, chunk: Index) -> Slices:
-        return self._batch_slices(step) | self._k_slices(step) | self._row_slices(step, chunk)
-
-    def _a_prologue_slot(self, step: PanelStep, chunk: Index) -> Index:
-        """Return the slot of the prologue's other operands for a chunk."""
-        return self.b.add(self.b.mul(self.b.rem(step.number, 2), self.plan.chunks), chunk)
-
-    def _fetch_b(self, step: PanelStep) -> None:
-        form, plan = self.form, self.plan
-        slices = self._batch_slices(step) | self._column_slices(step) | self._k_slices(step)
-        sides = (form.n, form.k) if plan.b_layout != "plain" else (form.k, form.n)
-        if self.b_prologue is not None:
-            self.b_prologue.fetch(slices, self.b.rem(step.number, 2))
-            return
-        slot = (
-            self.b.rem(step.number, 2)
-            if plan.b_layout == "transposed"
-            else self._ring_slot(step, self.b_resident)
-        )
-        if plan.share == "b" or plan.b_in_gsm:
-            gsm_slot = (
-                self.shared_b.slot(step.column, step.k)
-                if plan.b_in_gsm
-                else self.b.rem(step.number, 2)
-            )
-            self.shared_b.copy_to(gsm_slot, slices, self.b_loaded, slot)
-            return
-        self.blocks.load(self.roles.b.value, form.accesses[1], self.b_loaded, slot, slices, *sides)
+            self.operands.load_b(step)
+        with self.b.where(*(first if self.operands.a_resident else []), *self._has_row(step)):
+            own = (self.member, self.sharers) if self.plan.share == "a" else (0, 1)
+            self.operands.load_a(step, *own)
 
     def _load_shared_b(self, number: Index) -> None:
         """Start the load of a step's block of B into GSM; the row groups alternate."""
@@ -448,15 +280,12 @@ class PanelLoop:
         with b.where(
             ("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps), *once
         ):
-            slot = (
-                self.shared_b.slot(step.column, step.k) if self.plan.b_in_gsm else b.rem(number, 2)
-            )
-            self.shared_b.load(slot, self._column_slices(step) | self._k_slices(step))
+            self.operands.load_shared_b(step)
 
     def _multiply(self, step: PanelStep) -> None:
         """Emit the step's products; at the last block of k, also the epilogue."""
         plan = self.plan
-        self._prepare_b(step)
+        self.operands.prepare_b(step)
         last = plan.k.blocks - 1
         if last == 0:
             self._products(step, True, True)
@@ -469,54 +298,13 @@ class PanelLoop:
         with self.b.where(("eq", step.k, last)):
             self._products(step, False, True)
 
-    def _run_a_prologue(self, step: PanelStep, chunk: Index) -> None:
-        """Emit A's prologue for a chunk, unless A is resident already."""
-        if self.a_prologue is not None:
-            with self.b.where(
-                *(
-                    [("eq", step.inner, 0)]
-                    if self.a_resident and not isinstance(step.inner, int)
-                    else []
-                )
-            ):
-                self.a_prologue.emit(
-                    self._a_slices(step, chunk),
-                    self._a_slot(step, chunk),
-                    self._a_prologue_slot(step, chunk),
-                )
-
-    def _prepare_b(self, step: PanelStep) -> None:
-        """Emit B's prologue and transposition for the step, unless B is resident already."""
-        b, plan = self.b, self.plan
-        if plan.b_layout == "transposed" or self.b_prologue is not None:
-            slot, loaded = (
-                self._ring_slot(step, True) if self.b_resident else 0,
-                b.rem(step.number, 2),
-            )
-            with b.where(
-                *(
-                    [("eq", step.inner, 0)]
-                    if self.b_resident and not isinstance(step.inner, int)
-                    else []
-                )
-            ):
-                if self.b_prologue is not None:
-                    slices = (
-                        self._batch_slices(step) | self._column_slices(step) | self._k_slices(step)
-                    )
-                    self.b_prologue.finish(
-                        slices, 0, 0 if plan.b_layout == "transposed" else slot, loaded
-                    )
-                    loaded = 0
-                if plan.b_layout == "transposed":
-                    b.transpose(self.b_loaded, loaded, self.b_tile, slot)
-
     def _products(self, step: PanelStep, first: bool, last: bool) -> None:
         b, plan = self.b, self.plan
-        b_slot, ring = self._b_slot(step), self._c_ring(step)
-        with b.for_(0, self._chunks(step)) as chunk:
+        b_slot, ring = self.operands.b_slot(step), self._c_ring(step)
+        with b.for_(0, self.slices.chunks(step)) as chunk:
             c_slot = b.add(ring, chunk)
-            slices = self._c_slices(step, chunk) if first or last or self.box is not None else {}
+            needs_slices = first or last or self.operands.box is not None
+            slices = self.slices.c(step, chunk) if needs_slices else {}
             started = self._initialize_c(slices, c_slot) if first else True
             finished = last and not plan.deferred_chunks
             if finished and not self.prefetches_epilogue:
@@ -526,13 +314,6 @@ class PanelLoop:
                 if plan.transpose_c:
                     self._transform_c(slices, c_slot, b.rem(chunk, 2))
                 self.body.finish(slices, b.rem(chunk, 2) if plan.transpose_c else c_slot)
-
-    def _b_slot(self, step: PanelStep) -> Index:
-        """Return the slot of B for the step's products."""
-        alone = not self.b_resident and (
-            self.plan.b_layout == "transposed" or self.b_prologue is not None
-        )
-        return 0 if alone else self._ring_slot(step, self.b_resident)
 
     def _product(
         self, step: PanelStep, chunk: Index, slots: tuple[Index, Index], slices: Slices, acc: bool
@@ -547,10 +328,11 @@ class PanelLoop:
             acc: Whether to accumulate.
         """
         b, plan, (b_slot, c_slot) = self.b, self.plan, slots
-        a, a_slot, b_tile, c = self.a_tile, self._a_slot(step, chunk), self.b_tile, self.c_tile
-        self._run_a_prologue(step, chunk)
-        if self.box is not None:
-            reads = self.box.reads(a, slices | self._k_slices(step), len(self.form.m))
+        operands, c = self.operands, self.c_tile
+        a, a_slot, b_tile = operands.a_tile, operands.a_slot(step, chunk), operands.b_tile
+        operands.run_a_prologue(step, chunk)
+        if operands.box is not None:
+            reads = operands.box.reads(a, slices | self.slices.k(step), len(self.form.m))
             b.mm_windows(a, a_slot, *reads, b_tile, b_slot, c, c_slot, acc=acc)
         else:
             b.mm(
@@ -579,9 +361,6 @@ class PanelLoop:
         """Return the slot of the panel's first chunk."""
         b, plan = self.b, self.plan
         return b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_buffers), plan.chunks)
-
-    def _c_slices(self, step: PanelStep, chunk: Index) -> Slices:
-        return self._batch_slices(step) | self._column_slices(step) | self._row_slices(step, chunk)
 
     def _initialize_c(self, slices: Slices, slot: Index) -> bool:
         """Initialize a chunk of C; return False if the product may overwrite it."""

@@ -12,7 +12,8 @@ from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.midend.lowering.gemm.block_transfers import Slices
-from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop, PanelStep
+from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
+from ftm_backend.midend.lowering.gemm.panel_step import PanelStep
 from ftm_backend.target import cost_rules
 
 __all__ = ["SplitKPanels"]
@@ -104,9 +105,9 @@ class SplitKPanels(PanelLoop):
     def _zero_panel(self, step: PanelStep) -> None:
         """Set the panel to zero while its first blocks are loaded."""
         b, kind = self.b, self.roles.contraction.accumulator
-        with b.for_(0, self._chunks(step)) as chunk:
+        with b.for_(0, self.slices.chunks(step)) as chunk:
             b.map(
-                *self._sides(self._c_slices(step, chunk)),
+                *self._sides(self.slices.c(step, chunk)),
                 [],
                 [(self.c_tile, chunk, "full")],
                 lambda _: [constant(0, kind)],
@@ -114,26 +115,26 @@ class SplitKPanels(PanelLoop):
 
     def _multiply(self, step: PanelStep) -> None:
         b, last = self.b, ("eq", step.number, self.b.sub(self.steps, 1))
-        self._prepare_b(step)
-        with b.for_(0, self._chunks(step)) as chunk:
-            slices = self._c_slices(step, chunk) if self.box is not None else {}
-            self._product(step, chunk, (self._b_slot(step), chunk), slices, True)
+        self.operands.prepare_b(step)
+        with b.for_(0, self.slices.chunks(step)) as chunk:
+            slices = self.slices.c(step, chunk) if self.operands.box is not None else {}
+            self._product(step, chunk, (self.operands.b_slot(step), chunk), slices, True)
             with b.where(last, ("ne", b.rem(chunk, self.members), self.member)):
                 b.copy(self.c_tile, chunk, self.partial_sums, self._part(self.member, chunk))
 
     def _reduce_partial_sums(self, panel: Index) -> None:
         """Add up the other members' partial sums of this member's chunks, and run the epilogue."""
         b, step = self.b, self._step(panel, 0)
-        remaining = b.sub(self._chunks(step), self.member)
+        remaining = b.sub(self.slices.chunks(step), self.member)
         own_count = b.div(b.add(remaining, b.sub(self.members, 1)), self.members)
         with b.for_(0, own_count) as number:
             chunk = self._own_chunk(number)
             # with fewer cores than planned
             with b.where(("lt", b.sub(b.min(self.ahead, self.steps), 1), number)):
-                self.body.fetch(self._c_slices(step, chunk), b.rem(number, self.ahead))
+                self.body.fetch(self.slices.c(step, chunk), b.rem(number, self.ahead))
             with b.for_(1, b.min(2, self.members)) as other:
                 self._copy_partial_sum(other, chunk)
-            slices = self._c_slices(step, chunk)
+            slices = self.slices.c(step, chunk)
             with b.for_(1, self.members) as other:
                 with b.where(("lt", b.add(other, 1), self.members)):
                     self._copy_partial_sum(b.add(other, 1), chunk)
@@ -152,9 +153,9 @@ class SplitKPanels(PanelLoop):
         """Start the epilogue's loads for one of this member's chunks, if it exists."""
         b = self.b
         with b.where(
-            ("lt", number, self.ahead), ("lt", self._own_chunk(number), self._chunks(step))
+            ("lt", number, self.ahead), ("lt", self._own_chunk(number), self.slices.chunks(step))
         ):
-            self.body.fetch(self._c_slices(step, self._own_chunk(number)), number)
+            self.body.fetch(self.slices.c(step, self._own_chunk(number)), number)
 
     def _copy_partial_sum(self, other: Index, chunk: Index) -> None:
         """Start the copy of another member's partial sum; ``other``: its distance in the group."""
