@@ -96,15 +96,21 @@ void check_overlaps(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
 }
 
-void resize_written(const Op& op, const CallSpec& spec, c10::ArrayRef<c10::IValue> arguments) {
+// Returns whether an output had another size.
+bool resize_written(const Op& op, const CallSpec& spec, c10::ArrayRef<c10::IValue> arguments) {
+  bool resized = false;
   for (size_t i = 0; i < spec.written_sizes.size(); ++i) {
     const auto& tensor = arguments[op.written[i]].toTensor();
-    if (at::native::resize_output(tensor, spec.written_sizes[i]) &&
-        !spec.written_strides[i].empty()) {
+    if (!at::native::resize_output(tensor, spec.written_sizes[i])) {
+      continue;
+    }
+    resized = true;
+    if (!spec.written_strides[i].empty()) {
       tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
           spec.written_sizes[i], spec.written_strides[i]);
     }
   }
+  return resized;
 }
 
 std::atomic<int64_t>& ops_traced() {
@@ -267,8 +273,8 @@ CallSpecPtr try_record(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& re
     call.scalars.push_back(draw.seed);
     call.scalars.push_back(draw.offset);
   }
-  if (!op.written.empty()) {
-    resize_written(op, *spec, arguments);
+  if (!op.written.empty() && resize_written(op, *spec, arguments)) {
+    check_overlaps(op, arguments); // eager resizes first, too
   }
   finish_call(
       op, spec, call, arguments, op.may_fail ? python_line(trace.owner) : nullptr, trace, results);

@@ -44,19 +44,6 @@ def test_gradients_of_embedding_bags_that_are_scaled_by_frequency() -> None:
     assert bag.weight.grad.cpu().tolist() == [[0, 0], [1, 1], [1, 1], [1, 1], [0, 0]]
 
 
-@pytest.mark.parametrize("form", functions.FORMATS)
-@pytest.mark.parametrize("name", functions.FUNCTIONS)
-def test_functions_against_mpmath(name: str, form: str) -> None:
-    """The start of campaign ``tests/strangers/functions.py``."""
-    chosen = functions.FORMATS[form]
-    x = functions.points(Random(name), chosen)[:12]
-    try:
-        functions.FUNCTIONS[name].torch(x)
-    except NotImplementedError:
-        pytest.skip("not on the CPU")
-    assert functions.faults(name, chosen, x) == []
-
-
 def test_subnormal_arguments() -> None:
     """Reciprocals and halves of the smallest numbers are infinite and 0."""
     for name in ("lgamma", "bessel_y0", "bessel_y1", "modified_bessel_k0"):

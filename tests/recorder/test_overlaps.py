@@ -83,3 +83,12 @@ def test_as_the_cpu(name: str) -> None:
     assert found.stride() == expected.stride()
     if name not in READS_WHAT_IT_WROTE:
         torch.testing.assert_close(found.cpu(), expected)
+
+
+def test_an_output_that_overlaps_once_it_is_resized() -> None:
+    source, index = torch.rand(3).to("ftm"), torch.tensor([0, 1]).to("ftm")
+    with (
+        pytest.warns(UserWarning, match="resized"),
+        pytest.raises(RuntimeError, match="unsupported operation"),
+    ):
+        torch.gather(source, 0, index, out=source[1:2])
