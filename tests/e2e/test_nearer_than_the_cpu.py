@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import mpmath as mp
 import pytest
 import torch
