@@ -84,5 +84,5 @@ def test_a_store_that_holds_loops_apart_cuts_all_statements():
 def test_loops_that_no_cut_joins_are_an_error():
     head = product()
     strided = elementwise(head.results[0].value, (M, 3), Affine(0, (N, 7)), [])
-    with pytest.raises(ValueError, match="do not follow their contraction"):
+    with pytest.raises(ValueError, match="do not fit their contraction"):
         align_all([head, strided])
