@@ -45,6 +45,8 @@ def pytest_configure(config):
 
 def pytest_ignore_collect(collection_path, config):
     wanted = config.getoption("--tier")
+    if collection_path.is_dir():
+        return True if wanted == "unit" and tiers.needs_torch(collection_path) else None
     if wanted and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
         return True if tiers.tier(collection_path) != wanted else None
     return None

@@ -18,7 +18,13 @@ UNIT = set("cache codegen frontend golden isa layers machine midend passes sizes
 _HERE = Path(__file__).parent
 _MENTIONS_TORCH = re.compile(
     r"\b(?:import|from) (?:torch|ftm_lazy|ftm_autoload|accelerate|lightning|transformers)\b"
+    r"|\bbenchmarks\b"
 )
+
+
+def needs_torch(folder: Path) -> bool:
+    """Whether no test of a folder is in the tier `unit`, so that its conftest is not loaded."""
+    return folder.parent == _HERE and folder.name not in UNIT
 
 
 @cache

@@ -110,7 +110,8 @@ template <> struct Function<Op::Tanh> : Present {
   FTM_INLINE_MEMBER float of(float a) { return __builtin_tanhf(a); }
   // libm's last digit can be wrong, so that a - tanh(a) would have the wrong sign near 0.
   FTM_INLINE_MEMBER double of(double a) {
-    return __builtin_fabs(a) < 0x1p-13 ? a - a * a * a * (1.0 / 3.0) : __builtin_tanh(a);
+    if (__builtin_fabs(a) >= 0x1p-13) return __builtin_tanh(a);
+    return __builtin_copysign(a - a * a * a * (1.0 / 3.0), a); // -0 stays -0
   }
 };
 template <> struct Function<Op::Atan2> : Present {
