@@ -23,7 +23,7 @@ __all__ = ["FTMCompiler", "TorchCompileBackend", "debug", "metrics", "package", 
 
 _MODULES = ("debug", "metrics", "settings", "torch_xla")
 _NAMES = {
-    "FTMCompiler": "ftm_lazy.frontends.compiler",
+    "FTMCompiler": "ftm_lazy.frontends.ftm_compiler",
     "TorchCompileBackend": "ftm_lazy.frontends.dynamo",
     "package": "ftm_lazy.frontends.package",
 }

@@ -55,7 +55,7 @@ def context() -> Any:
     with ctx, ir.Location.unknown():
         torch.register_dialect(ctx)
     ctx.allow_unregistered_dialects = True
-    importlib.import_module("ftm_backend.ir.ftm_dialect").register()
+    importlib.import_module("ftm_backend.ir.ftm_tensor_dialect").register()
     return ctx
 
 

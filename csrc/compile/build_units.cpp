@@ -3,10 +3,10 @@
 #include "graph/source_location.h"
 #include "support/counters.h"
 #include "support/strict_mode.h"
-#include "execute/run_observer.h"
+#include "execute/first_run_observer.h"
 #include "execute/launcher.h"
 #include "program/program_table.h"
-#include "partition/varying_sizes.h"
+#include "partition/guess_varying_sizes.h"
 
 #include <algorithm>
 #include <iterator>

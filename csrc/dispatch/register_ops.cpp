@@ -1,6 +1,6 @@
 #include "dispatch/register_ops.h"
 
-#include "ops/composite_kernel.h"
+#include "ops/find_composite_kernel.h"
 #include "ops/schema_annotations.h"
 #include "dispatch/record.h"
 #include "dispatch/unboxed_kernels.h"

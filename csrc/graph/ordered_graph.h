@@ -2,7 +2,7 @@
 #pragma once
 
 #include "graph/node.h"
-#include "graph/value_number.h"
+#include "graph/value_id.h"
 
 #include <unordered_map>
 #include <vector>

@@ -8,7 +8,7 @@
 #include "dispatch/record.h"
 #include "sync/cut_trace.h"
 #include "sync/host_decisions.h"
-#include "execute/host_conditions.h"
+#include "execute/conditions_on_cpu.h"
 #include "tensor/tensor_access.h"
 
 #include <ATen/EmptyTensor.h>

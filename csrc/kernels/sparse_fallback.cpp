@@ -1,6 +1,6 @@
 #include "kernels/sparse_fallback.h"
 
-#include "ops/composite_kernel.h"
+#include "ops/find_composite_kernel.h"
 #include "dispatch/cpu_fallback.h"
 
 #include <ATen/ATen.h>

@@ -1,6 +1,6 @@
 #include "memory/memory_pool.h"
 
-#include "memory/limit.h"
+#include "memory/memory_limit.h"
 
 #include <c10/util/Exception.h>
 #ifdef __GLIBC__

@@ -1,6 +1,6 @@
 #include "ops/op_info.h"
 
-#include "ops/composite_kernel.h"
+#include "ops/find_composite_kernel.h"
 #include "ops/functional_form.h"
 
 #include <ATen/core/enum_tag.h>
@@ -78,7 +78,7 @@ void apply_annotations(Op& op) {
   for (size_t i = 0; i < op.functional_kinds.size(); ++i) {
     decide(op.functional_kinds[i], op.functional.schema().arguments()[i]);
   }
-  op.composite = composite_kernel(op.handle, called.composite);
+  op.composite = find_composite_kernel(op.handle, called.composite);
   op.annotations = &op_annotations(op.functional.operator_name().name);
   op.cpu_indices = op.annotations->cpu_indices;
   op.forbids_overlap = op.annotations->forbids_overlap;

@@ -6,7 +6,7 @@
 #include "graph/loop_boundaries.h"
 #include "partition/loop_order.h"
 #include "partition/shared_segments.h"
-#include "partition/trace_frequency.h"
+#include "partition/frequent_traces.h"
 #include "program/program_table.h"
 
 #include <algorithm>

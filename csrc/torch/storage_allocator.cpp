@@ -1,6 +1,6 @@
 #include "torch/storage_allocator.h"
 
-#include "memory/limit.h"
+#include "memory/memory_limit.h"
 #include "memory/memory_pool.h"
 #include "tensor/storage_variable.h"
 

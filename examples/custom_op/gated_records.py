@@ -9,7 +9,7 @@ from typing import Any
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
-from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.oplib.reductions import mean_of
 
 

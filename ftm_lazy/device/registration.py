@@ -74,7 +74,7 @@ def register() -> None:
             f"ftm_lazy._C, the recorder, does not load ({error}): {_REINSTALL}"
         ) from error
     from ftm_lazy import inductor
-    from ftm_lazy.device import dlpack, implicit_device, torch_ftm
+    from ftm_lazy.device import device_choice_patches, dlpack, torch_ftm
     from ftm_lazy.integrations import (
         data_parallel,
         flex_attention,
@@ -101,7 +101,7 @@ def register() -> None:
     multiprocessing.install()
     hugging_face.install()
     lightning.install()
-    implicit_device.install()
+    device_choice_patches.install()
     inductor.install()
     data_parallel.install()
     # registered early, so it runs after nearly all other exit handlers, which may use the device

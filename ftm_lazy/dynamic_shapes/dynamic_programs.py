@@ -1,6 +1,6 @@
 """Dynamic-shape programs: one program for a family of traces that differ only in numbers.
 
-1. If the recorder marks the sizes that will probably vary (`mark_dynamic_dims`), the first trace of
+1. If the recorder marks the sizes that will probably vary (`guess_dynamic_sizes`), the first trace of
    a family gets a dynamic-shape program at once.
 2. Otherwise the first trace is compiled statically. The second one shows which numbers vary and how
    they are related, and one program is compiled for all numbers with these relations
@@ -30,13 +30,13 @@ from ftm_backend.symbolic import free_symbols
 from ftm_backend.symbolic.shape_relations import ShapeRelation
 from ftm_lazy import _C
 from ftm_lazy.dynamic_shapes.canonicalize import normal_form, normal_varies, window_orders
-from ftm_lazy.dynamic_shapes.dynamic_program_store import (
+from ftm_lazy.dynamic_shapes.dynamic_program_record import (
     LEAST_SIZE,
     DynamicProgram,
     packed,
     unpacked,
 )
-from ftm_lazy.dynamic_shapes.mark_dynamic_dims import varying_results
+from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import varying_results
 from ftm_lazy.dynamic_shapes.size_hints import larger_sizes
 from ftm_lazy.dynamic_shapes.size_one import SizeOneRelatives, values_with_ones
 from ftm_lazy.dynamic_shapes.trace_family import SizeGuess, TraceFamily

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ftm_backend.symbolic.shape_relations import NumberSpans, ShapeRelation, relate
-from ftm_lazy.dynamic_shapes.dynamic_program_store import LEAST_SIZE, DynamicProgram
-from ftm_lazy.dynamic_shapes.mark_dynamic_dims import relation_of, seeded
+from ftm_lazy.dynamic_shapes.dynamic_program_record import LEAST_SIZE, DynamicProgram
+from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import relation_of, seeded
 
 __all__ = ["SizeGuess", "TraceFamily"]
 

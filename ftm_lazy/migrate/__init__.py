@@ -5,7 +5,7 @@
     ftm-migrate --check path...    exit with 1 if a file would change
 
 Code that does not use torch_xla stays byte for byte the same, and a second run changes nothing. The
-rules are in `rename_rules`.
+rules are in `torch_xla_rewrites`.
 """
 
 from ftm_lazy.migrate.rewrite import Migrated, migrate

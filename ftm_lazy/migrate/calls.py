@@ -7,7 +7,9 @@ import re
 import libcst as cst
 from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameProvider
 
-from ftm_lazy.migrate.rename_rules import (
+from ftm_lazy.migrate.remove_empty_statements import GONE, lines_above, without_empty
+from ftm_lazy.migrate.sharding import POLICIES, WRAPPERS, sharded
+from ftm_lazy.migrate.torch_xla_rewrites import (
     CALLS,
     DEVICE,
     REFERENCES,
@@ -17,8 +19,6 @@ from ftm_lazy.migrate.rename_rules import (
     XM,
     RenameRule,
 )
-from ftm_lazy.migrate.sharding import POLICIES, WRAPPERS, sharded
-from ftm_lazy.migrate.statement_lines import GONE, lines_above, without_empty
 
 __all__ = ["CallRewriter"]
 
@@ -45,7 +45,7 @@ class _UnsupportedCallError(Exception):
 
 
 class CallRewriter(cst.CSTTransformer):
-    """Rewrites calls and names by the rules of `rename_rules`.
+    """Rewrites calls and names by the rules of `torch_xla_rewrites`.
 
     Args:
         several: Whether the program runs in several processes, so gradients must be reduced.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ftm_lazy.migrate.rename_rules import DEVICE
+from ftm_lazy.migrate.torch_xla_rewrites import DEVICE
 
 __all__ = ["HELPERS", "needed"]
 

@@ -7,7 +7,7 @@ from libcst.helpers import get_full_name_for_node
 from libcst.metadata import ParentNodeProvider, QualifiedNameProvider, QualifiedNameSource
 
 from ftm_lazy.migrate.helpers import HELPERS
-from ftm_lazy.migrate.statement_lines import GONE, lines_above, without_empty
+from ftm_lazy.migrate.remove_empty_statements import GONE, lines_above, without_empty
 
 __all__ = ["ImportRewriter", "NameUses"]
 

@@ -10,8 +10,8 @@ from libcst.metadata import MetadataWrapper, QualifiedNameProvider
 from ftm_lazy.migrate.calls import CallRewriter
 from ftm_lazy.migrate.helpers import HELPERS, needed
 from ftm_lazy.migrate.imports import ImportRewriter, NameUses
-from ftm_lazy.migrate.rename_rules import SEVERAL
 from ftm_lazy.migrate.sharding import Sharding
+from ftm_lazy.migrate.torch_xla_rewrites import SEVERAL
 
 __all__ = ["MigrateError", "Migrated", "migrate"]
 

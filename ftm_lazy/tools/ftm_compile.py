@@ -173,7 +173,7 @@ def _without_traceback(message: str) -> str:
 def _compile(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:
     """Write the output file, and return the text for standard output."""
     from ftm_lazy.frontends.captured_model import capture_model
-    from ftm_lazy.frontends.compiler import FTMCompiler
+    from ftm_lazy.frontends.ftm_compiler import FTMCompiler
     from ftm_lazy.frontends.package import package
 
     compiler = FTMCompiler(given.machine)

@@ -5,7 +5,7 @@ from typing import Any
 from ftm_backend.dtypes import FLOATS
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.oplib.index_scatter import checked_index
-from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.oplib.philox import element_index, uniform
 from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, ValueDomain, recorded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ftm_backend import driver
 from ftm_backend.assembler import object_files
 from ftm_backend.codegen import function_cache
-from ftm_backend.ir.trace import parse_cache
+from ftm_backend.ir.trace import parsed_line_cache
 from ftm_backend.lru import KEPT_PROGRAMS, LRUCache, ProgramClock
 from ftm_backend.midend.transforms.fusion import fusion_cache
 
@@ -43,7 +43,7 @@ def test_the_compiler_keeps_nothing_of_programs_long_ago() -> None:
         object_files.OBJECTS,
         fusion_cache._NUMBERS,
         fusion_cache._RESULTS,
-        parse_cache._NODES,
+        parsed_line_cache._NODES,
     )
 
     def compile_many(first: int, last: int) -> list[int]:

@@ -149,7 +149,7 @@ def test_a_failure_saves_its_input_and_the_command_replays_it(tmp_path, monkeypa
     command = shlex.split(
         re.search(r"replay it with: ftm-translate (.*)", str(failure.value)).group(1)
     )
-    assert command[:4] == ["--from", "schedule-kernels", "--to", "assign-buffers"]
+    assert command[:4] == ["--from", "defer-input-overwrites", "--to", "assign-buffers"]
     assert ftm_translate.main(command) == 2
     assert "a defect for this test" in capsys.readouterr().err
     monkeypatch.undo()

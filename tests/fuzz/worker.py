@@ -25,7 +25,7 @@ import texts
 from run import PROGRAMS
 
 from ftm_backend import assembler
-from ftm_backend.docgen.instruction_examples import case as example
+from ftm_backend.docgen.example_programs import case as example
 from ftm_backend.executable import Executable
 from ftm_backend.ir import asm as asm_ir
 from ftm_backend.machine.build import sanitized

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ftm_backend import assembler
-from ftm_backend.docgen.instruction_examples import case
+from ftm_backend.docgen.example_programs import case
 from ftm_backend.ir import asm
 from ftm_backend.machine import Machine
 from ftm_backend.target.instruction_table import INSTRUCTIONS

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from ftm_backend.assembler.immediate_bits import to_bits
+from ftm_backend.assembler.immediate_encoder import to_bits
 from ftm_backend.target.element_types import BY_SUFFIX
 
 SPECIAL = [

@@ -55,7 +55,7 @@ def test_one_place_in_the_compiler(pattern: str, places: str) -> None:
         (r"flat_hash_map<uint64_t, std::vector<Entry>>", "graph/call_spec_cache.h"),
         (r"CallSpecCache specs\b|new CallSpecCache\b", "ops/op_info.h tensor/view_access.cpp"),
         # Parameters and results of calls are numbered in one way.
-        (r"% 2 (==|!=) 0", "graph/value_number.h"),
+        (r"% 2 (==|!=) 0", "graph/value_id.h"),
     ],
 )
 def test_one_place_in_the_recorder(pattern: str, places: str) -> None:

@@ -261,7 +261,7 @@ def test_instruction_sets_agree(kernels):
 
     script = (
         "import numpy as np\nfrom ftm_backend import assembler\nfrom ftm_backend.machine import Machine\n"
-        "from ftm_backend.docgen.instruction_examples import case\nfrom ftm_backend.target.instruction_table import INSTRUCTIONS\n"
+        "from ftm_backend.docgen.example_programs import case\nfrom ftm_backend.target.instruction_table import INSTRUCTIONS\n"
         "m = Machine(cores=1)\nprint(m.description)\n"
         "for row in INSTRUCTIONS:\n"
         "    c = case(row)\n    p = m.load(assembler.assemble(c.text))\n"

@@ -28,7 +28,7 @@ RUN = """
 import numpy as np
 from ftm_backend import assembler
 from ftm_backend.assembler import c_header
-from ftm_backend.docgen import instruction_examples, isa_manual
+from ftm_backend.docgen import example_programs, isa_manual
 from ftm_backend.target import instruction_table
 from ftm_backend.machine import Machine, build
 from ftm_backend.ir.tile.map_op_selection import RULES
@@ -36,7 +36,7 @@ from ftm_backend.ir.tile.map_op_selection import RULES
 c_header.main(["--write"])
 build.build(more=["-O1"])
 row = instruction_table.BY_NAME["VHYPOT"]
-example = instruction_examples.case(row)
+example = example_programs.case(row)
 halves = example.text.replace("F64", "F16").replace("f64", "f16")
 for checked in (False, True):
     with Machine(cores=1, checked=checked) as machine:

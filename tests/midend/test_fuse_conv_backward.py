@@ -15,11 +15,11 @@ from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import KernelModule
 from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     match_conv_backward,
     plan_conv_backward,
 )
-from ftm_backend.midend.schedule.gemm.operand_roles import schedule
 from ftm_backend.midend.transforms.fusion import fuse_conv_backward
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets

@@ -14,7 +14,7 @@ from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index
-from ftm_backend.midend.schedule.gemm.operand_roles import schedule_with_prologue
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule_with_prologue
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.transforms.fusion import fuse_conv_prologue
 from ftm_backend.perf_model import cycle_model

@@ -18,7 +18,7 @@ from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.program import KernelProgram
-from ftm_backend.midend.schedule.gemm.operand_roles import schedule
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.midend.transforms.fusion import fuse_gemm_reduction
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets

@@ -46,7 +46,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = STEPS
 
 def grouped(trace: str, machine: str) -> str:
     text = driver.run_from(
-        "trace", trace, "schedule-kernels", CompileOptions(machine=machine, cores=2)
+        "trace", trace, "defer-input-overwrites", CompileOptions(machine=machine, cores=2)
     )
     assert isinstance(text, str)
     return text

@@ -10,7 +10,7 @@ import pytest
 
 from ftm_backend import assembler
 from ftm_backend.machine import Machine
-from ftm_backend.midend.schedule.gemm import operand_roles as contraction_schedule
+from ftm_backend.midend.schedule.gemm import contraction_schedule
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule, panel_plan
 from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TileCut, TilingProblem
 from ftm_backend.perf_model import cycle_model

@@ -13,8 +13,7 @@ from ftm_backend import assembler, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.schedule.gemm import operand_roles as contraction_schedule
-from ftm_backend.midend.schedule.gemm import panel_schedule, split_k_plan
+from ftm_backend.midend.schedule.gemm import contraction_schedule, panel_schedule, split_k_plan
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TileCut, TilingProblem
 from ftm_backend.perf_model import cycle_model

@@ -11,7 +11,7 @@ import torch
 
 from ftm_backend.frontend import lower
 from ftm_backend.frontend.oplib import index_scatter
-from ftm_backend.frontend.oplib.op_record import register
+from ftm_backend.frontend.oplib.op_registry import register
 from ftm_backend.frontend.oplib.schema_annotations import ANNOTATIONS
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.ir.linalg.printer import print_function

@@ -11,7 +11,7 @@ from ftm_backend.symbolic.shape_relations import ShapeRelation
 from ftm_lazy import _C
 from ftm_lazy.dynamic_shapes.canonicalize import normal_form, normal_varies
 from ftm_lazy.dynamic_shapes.dynamic_programs import TraceFamilies
-from ftm_lazy.dynamic_shapes.mark_dynamic_dims import relation_of, seeded, varying_results
+from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import relation_of, seeded, varying_results
 from ftm_lazy.dynamic_shapes.size_hints import larger_sizes
 from ftm_lazy.dynamic_shapes.trace_family import SizeGuess
 

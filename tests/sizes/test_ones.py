@@ -13,7 +13,7 @@ from ftm_backend.driver import compile, infer_sizes
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.machine.emulator import Machine
 from ftm_lazy import _C
-from ftm_lazy.dynamic_shapes.mark_dynamic_dims import relation_of, seeded
+from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import relation_of, seeded
 
 
 def _tokens(n: int, m: int) -> str:

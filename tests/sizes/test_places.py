@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ftm_backend.codegen import allocate_scratchpad
 from ftm_backend.ir.tile.kernel_tree import TileDecl
-from ftm_backend.midend.analysis.arena_reuse import ArenaReuse
+from ftm_backend.midend.analysis.arena_overlaps import ArenaReuse
 from ftm_backend.midend.transforms.memory.assign_buffers import DeviceBuffer
 from ftm_backend.midend.transforms.memory.best_fit_arena import Arena, region
 from ftm_backend.symbolic import ShapeEnv, SymInt, compile_expressions, parse_size

@@ -18,7 +18,7 @@ import numpy as np
 
 from ftm_backend import assembler, symbolic
 from ftm_backend.assembler import image_layout
-from ftm_backend.assembler.immediate_bits import to_bits
+from ftm_backend.assembler.immediate_encoder import to_bits
 from ftm_backend.symbolic import (
     PLACEHOLDER,
     SymbolicExpressionError,

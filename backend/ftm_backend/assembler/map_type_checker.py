@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ftm_backend.assembler.image_layout import NONE, OPERAND_KINDS
-from ftm_backend.assembler.immediate_bits import to_bits
+from ftm_backend.assembler.immediate_encoder import to_bits
 from ftm_backend.assembler.instruction_encoder import InstructionEncoder
 from ftm_backend.assembler.operand_encoder import Value
 from ftm_backend.ir.asm import program as p

@@ -13,7 +13,7 @@ from ftm_backend import assembler, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.conformance.op_cases import traces
 from ftm_backend.conformance.outcome import CheckOutcome
-from ftm_backend.docgen import instruction_examples
+from ftm_backend.docgen import example_programs
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.frontend import Trace
 from ftm_backend.machine import Machine, MachineError, array_compare
@@ -65,7 +65,7 @@ def models() -> dict[str, str]:
 
 
 def _instruction(machine: Machine, name: str, row: InstructionDef) -> CheckOutcome:
-    case = instruction_examples.case(row)
+    case = example_programs.case(row)
     try:
         found = machine.load(assembler.assemble(case.text)).run(case.inputs, case.scalars)
     except MachineError as error:

@@ -15,7 +15,7 @@ from typing import Any
 from ftm_backend.assembler import image_layout
 from ftm_backend.cli import Parser, command
 from ftm_backend.docgen import macro_manual
-from ftm_backend.docgen.instruction_examples import case
+from ftm_backend.docgen.example_programs import case
 from ftm_backend.docgen.markdown import wrap_markdown
 from ftm_backend.ir.asm import parser
 from ftm_backend.target import element_types, instruction_table, presets

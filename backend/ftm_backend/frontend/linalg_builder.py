@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ftm_backend.dtypes import info, memory, promote_operands
-from ftm_backend.frontend.loop_operands import Index, LoopInput, LoopOutput, OperandDim, affine
+from ftm_backend.frontend.nest_operands import Index, LoopInput, LoopOutput, OperandDim, affine
 from ftm_backend.frontend.scalar_math import Number, ScalarEmitter, ScalarExpr
 from ftm_backend.frontend.strided_value import StridedValue
 from ftm_backend.ir.linalg import function

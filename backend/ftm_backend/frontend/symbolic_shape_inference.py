@@ -48,7 +48,7 @@ _COPY_OPS = frozenset({"aten::index_copy", "aten::index_add"})
 _PRODUCT_OPS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"})
 _DISTINCT_MARK = re.compile(r"^(  size (s\d+) = .*), own$", re.MULTILINE)
 """Mark of a symbol that other traces have distinguished from all others
-(`ftm_lazy.dynamic_shapes.mark_dynamic_dims`). Input of this analysis only; traces do not declare
+(`ftm_lazy.dynamic_shapes.guess_dynamic_sizes`). Input of this analysis only; traces do not declare
 it."""
 
 

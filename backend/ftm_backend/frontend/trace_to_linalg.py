@@ -11,7 +11,7 @@ from typing import Any
 
 from ftm_backend.dtypes import memory
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoweringError, StridedValue
-from ftm_backend.frontend.oplib.op_record import RECORDS
+from ftm_backend.frontend.oplib.op_registry import RECORDS
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.function import LinalgFunction
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, Trace

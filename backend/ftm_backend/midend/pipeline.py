@@ -27,9 +27,9 @@ from ftm_backend.midend.transforms.fusion.fuse_pool_reduction import fuse_pool_r
 from ftm_backend.midend.transforms.fusion.select_line_buffers import line_buffer_pooling
 from ftm_backend.midend.transforms.fusion.select_transposes import lower_transposes
 from ftm_backend.midend.transforms.memory.assign_buffers import assign_buffers
+from ftm_backend.midend.transforms.memory.defer_input_overwrites import defer_input_overwrites
 from ftm_backend.midend.transforms.memory.outline_kernels import outline_kernels
 from ftm_backend.midend.transforms.memory.resolve_in_place import resolve_in_place
-from ftm_backend.midend.transforms.memory.schedule_kernels import schedule_kernels
 from ftm_backend.midend.transforms.tensor.conv_transpose_to_col2im import conv_transpose_to_col2im
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import fold_pad_into_load
 from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import (
@@ -243,8 +243,8 @@ PASSES: tuple[Pass, ...] = (
         requires=(OVERLAPPING_DMA,),
     ),
     Pass(
-        "schedule-kernels",
-        schedule_kernels,
+        "defer-input-overwrites",
+        defer_input_overwrites,
         in_place(KERNELS),
         "Find the kernels that can fault, and run those that overwrite inputs after them.",
     ),
@@ -309,7 +309,7 @@ def apply(
         step.ir.after.verify(result)
     except VerifyError as error:
         raise VerifyError(f"pass {step.name}: {error}") from error
-    if step.name == "schedule-kernels":
+    if step.name == "defer-input-overwrites":
         restrictions.shrink(result.kernels)
     return result
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from ftm_backend.dtypes import HALVES, compute_dtype
 from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.op_record import TOLERANCE, OpRecord, register
+from ftm_backend.frontend.oplib.op_registry import TOLERANCE, OpRecord, register
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
 __all__ = ["OWN", "PROMOTED", "RESULT", "pointwise"]

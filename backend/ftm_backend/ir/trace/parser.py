@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from ftm_backend import symbolic
 from ftm_backend.dtypes import DTYPES
-from ftm_backend.ir.trace import parse_cache
+from ftm_backend.ir.trace import parsed_line_cache
 from ftm_backend.ir.trace.trace import (
     Complex,
     DType,
@@ -70,7 +70,7 @@ def parse(text: str) -> Trace:
     number = 0
     state = "trace"
     for line_number, line in enumerate(text.splitlines(), 1):
-        if state == "body" and (cached := parse_cache.find(line, number)) is not None:
+        if state == "body" and (cached := parsed_line_cache.find(line, number)) is not None:
             trace.nodes.append(cached)
             number += len(cached.results)
             continue
@@ -90,7 +90,7 @@ def parse(text: str) -> Trace:
             number = _value(cursor, trace, number)
             if trace.nodes:
                 cursor.end()
-                parse_cache.keep(line, trace.nodes[-1])
+                parsed_line_cache.keep(line, trace.nodes[-1])
         else:
             cursor.word("return")
             if cursor.kind != "end":

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "copy.h"
-#include "core.h"
+#include "core_state.h"
 
 namespace ftm {
 

@@ -5,7 +5,7 @@
 
 #include "checker.h"
 #include "copy.h"
-#include "core.h"
+#include "core_state.h"
 #include "isa_gen.h"
 
 namespace ftm {

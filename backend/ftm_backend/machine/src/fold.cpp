@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "checker.h"
-#include "core.h"
+#include "core_state.h"
 #include "isa_gen.h"
 
 namespace ftm {

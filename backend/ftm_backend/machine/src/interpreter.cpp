@@ -1,6 +1,6 @@
 // A core's interpreter loop: executes scalar instructions in place, and calls functions for others.
 #include "checker.h"
-#include "core.h"
+#include "core_state.h"
 #include "isa_gen.h"
 
 namespace ftm {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "core.h"
+#include "core_state.h"
 #include "ftm_machine.h"
 #include "team.h"
 

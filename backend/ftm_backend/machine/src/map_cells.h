@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "accumulator.h"
-#include "core.h"
+#include "reduction_state.h"
+#include "core_state.h"
 #include "isa_gen.h"
 #include "map_scratch.h"
 

@@ -1,6 +1,6 @@
 // VGA: elements of a DDR buffer by index, in the middle of a map.
 #include "checker.h"
-#include "core.h"
+#include "core_state.h"
 #include "half.h"
 
 #include <atomic>

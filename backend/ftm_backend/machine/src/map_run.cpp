@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "checker.h"
-#include "core.h"
+#include "core_state.h"
 #include "isa_gen.h"
 #include "map_cells.h"
 #include "map_sums.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core.h"
+#include "core_state.h"
 
 namespace ftm {
 

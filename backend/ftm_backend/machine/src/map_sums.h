@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "accumulator.h"
+#include "reduction_state.h"
 #include "isa_gen.h"
 #include "map_scratch.h"
 

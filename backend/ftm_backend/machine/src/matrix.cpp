@@ -2,7 +2,7 @@
 // float32, float64, int32 or int64), then multiplied.
 #include "checker.h"
 #include "copy.h"
-#include "core.h"
+#include "core_state.h"
 #include "isa_gen.h"
 
 namespace ftm {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "core.h"
+#include "core_state.h"
 
 namespace ftm {
 namespace {

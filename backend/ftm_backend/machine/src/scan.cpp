@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "checker.h"
-#include "core.h"
+#include "core_state.h"
 #include "half.h"
 #include "isa_gen.h"
 

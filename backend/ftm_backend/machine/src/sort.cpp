@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "checker.h"
-#include "core.h"
+#include "core_state.h"
 
 namespace ftm {
 namespace {

@@ -15,7 +15,7 @@ from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
-from ftm_backend.midend.schedule.gemm.operand_roles import schedule, schedule_with_prologue
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule, schedule_with_prologue
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 from ftm_backend.midend.transforms.tensor.producer_inlining import (

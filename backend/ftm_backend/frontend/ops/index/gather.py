@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ftm_backend.dtypes import ALL, INTS, STORED
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type, wrapped_index
-from ftm_backend.frontend.oplib.op_record import EXACT, lowering
+from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
 

@@ -15,7 +15,7 @@ from ftm_backend.frontend.oplib.index_scatter import (
     tensor_type,
     wrapped_index,
 )
-from ftm_backend.frontend.oplib.op_record import SUMS, lowering
+from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.ops.index.gather import check_integers, common_shape, indexed
 from ftm_backend.frontend.ops.index.masks import flat_source, ranks_of

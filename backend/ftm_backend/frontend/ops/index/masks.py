@@ -7,7 +7,7 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.cumulative import scan
 from ftm_backend.frontend.oplib.index_scatter import checked_index, scatter_rows, tensor_type
-from ftm_backend.frontend.oplib.op_record import EXACT, lowering
+from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr

@@ -16,7 +16,7 @@ from ftm_backend.frontend.oplib.index_scatter import (
     tensor_type,
     wrapped_index,
 )
-from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major

@@ -8,7 +8,7 @@ from typing import Any
 
 from ftm_backend.dtypes import ALL, FLOATS, HALVES, NUMBERS, STORED, compute_dtype, info
 from ftm_backend.frontend import scalar_math as e
-from ftm_backend.frontend.oplib.op_record import EXACT
+from ftm_backend.frontend.oplib.op_registry import EXACT
 from ftm_backend.frontend.oplib.pointwise import OWN, pointwise
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr

@@ -9,7 +9,7 @@ from typing import Any
 from ftm_backend.dtypes import ALL, BOOL, FLOATS, INTS, NUMBERS, STORED
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.op_record import EXACT, TOLERANCE
+from ftm_backend.frontend.oplib.op_registry import EXACT, TOLERANCE
 from ftm_backend.frontend.oplib.pointwise import OWN, PROMOTED, pointwise
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
@@ -167,7 +167,7 @@ def _copy(
 
 
 def _register_copies() -> None:
-    from ftm_backend.frontend.oplib.op_record import lowering
+    from ftm_backend.frontend.oplib.op_registry import lowering
 
     lowering(_COPIES, STORED, "copy", EXACT)(_copy)
 

@@ -10,7 +10,7 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.call_arguments import given_argument
 from ftm_backend.frontend.oplib.matmul import matmul
-from ftm_backend.frontend.oplib.op_record import PRODUCTS, lowering
+from ftm_backend.frontend.oplib.op_registry import PRODUCTS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.symbolic import statically_known_equal

@@ -15,7 +15,7 @@ from ftm_backend.frontend.oplib.gaussian_elimination import (
     iterate,
     solve_triangular,
 )
-from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.frontend.sequential_loop import LoopIteration
 from ftm_backend.ir.trace.trace import TensorType

@@ -20,7 +20,7 @@ from ftm_backend.frontend.oplib.gaussian_elimination import (
     row_indices,
     solve_triangular,
 )
-from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.oplib.reductions import extreme_with_index
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.frontend.sequential_loop import LoopIteration

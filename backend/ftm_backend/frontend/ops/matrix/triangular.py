@@ -9,7 +9,7 @@ from ftm_backend.frontend.oplib.gaussian_elimination import (
     flatten_batch,
     solve_triangular,
 )
-from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.op_registry import lowering
 
 
 @lowering("aten::linalg_solve_triangular", DTYPES, "solve_triangular", SOLUTION_TOLERANCE)

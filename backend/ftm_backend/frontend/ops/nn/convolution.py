@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.oplib.subpixel_convolution import interleaved_phases

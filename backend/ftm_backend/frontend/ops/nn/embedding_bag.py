@@ -12,7 +12,7 @@ from ftm_backend.frontend.oplib.index_scatter import (
     scatter_rows,
     tensor_type,
 )
-from ftm_backend.frontend.oplib.op_record import SUMS, lowering
+from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
 from ftm_backend.frontend.oplib.reductions import sum_of
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.ops.nn.embedding import frequencies

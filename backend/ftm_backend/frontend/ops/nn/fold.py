@@ -10,7 +10,7 @@ from ftm_backend.frontend.linalg_builder import (
     OperandDim,
     StridedValue,
 )
-from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow, padded_planes
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided

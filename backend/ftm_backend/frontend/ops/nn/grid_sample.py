@@ -14,7 +14,7 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.concat import concat
 from ftm_backend.frontend.oplib.index_scatter import scatter_rows
-from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.trace.trace import TensorType

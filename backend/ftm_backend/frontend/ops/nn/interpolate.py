@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.resampling import Taps, gather_grid, resample_dims, transpose_taps
 
 _LINEAR = {"f64": (1e-10, 1e-11), "f32": (1e-4, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 1e-2)}

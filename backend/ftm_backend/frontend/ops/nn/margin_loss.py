@@ -8,7 +8,7 @@ from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.index_scatter import checked_index
-from ftm_backend.frontend.oplib.op_record import SUMS, lowering
+from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.ops.nn.loss import MEAN, NONE

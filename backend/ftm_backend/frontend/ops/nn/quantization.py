@@ -9,7 +9,7 @@ from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.matmul import matmul
-from ftm_backend.frontend.oplib.op_record import EXACT, PRODUCTS, lowering
+from ftm_backend.frontend.oplib.op_registry import EXACT, PRODUCTS, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType

@@ -13,7 +13,7 @@ from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.matmul import matmul
-from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.frontend.sequential_loop import LoopIteration, repeat
 from ftm_backend.ir.linalg.affine import row_major

@@ -7,7 +7,7 @@ import math
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.op_record import ROWS, lowering
+from ftm_backend.frontend.oplib.op_registry import ROWS, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.scalar_math import ScalarExpr
 

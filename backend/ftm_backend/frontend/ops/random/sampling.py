@@ -9,7 +9,7 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.cumulative import scan
 from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type
-from ftm_backend.frontend.oplib.op_record import EXACT, lowering
+from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
 from ftm_backend.frontend.oplib.philox import element_index, open_uniform, random_word, uniform
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded

@@ -12,7 +12,7 @@ from ftm_backend.frontend.oplib.binary_search import count_before
 from ftm_backend.frontend.oplib.call_arguments import given_argument
 from ftm_backend.frontend.oplib.cumulative import scan
 from ftm_backend.frontend.oplib.index_scatter import OUT_OF_BOUNDS, checked_index, scatter_rows
-from ftm_backend.frontend.oplib.op_record import SUMS, lowering
+from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 

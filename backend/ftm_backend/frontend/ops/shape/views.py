@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ftm_backend.dtypes import STORED, info
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.op_record import EXACT, lowering
+from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided

@@ -31,7 +31,7 @@ from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import LARGEST
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2Im, Col2ImGeometry
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, ContractionForm
-from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
+from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule, fitting_plan
 from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic as TiledOperand
 from ftm_backend.midend.schedule.gemm.tiling import TilingProblem

@@ -11,7 +11,7 @@ from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 
 if TYPE_CHECKING:
     from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
-    from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
+    from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
 
 __all__ = ["GsmSharedBlocks"]
 

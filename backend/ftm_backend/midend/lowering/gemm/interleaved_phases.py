@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ftm_backend.ir.linalg.affine import Affine, row_major
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.midend.schedule.gemm.contraction import Contraction
-from ftm_backend.midend.schedule.gemm.operand_roles import schedule
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["PhaseTaps", "Products", "cheapest", "cycles"]

@@ -27,7 +27,7 @@ from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
 from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
 from ftm_backend.midend.lowering.gemm.split_k import SplitKPanels
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index, match
-from ftm_backend.midend.schedule.gemm.operand_roles import (
+from ftm_backend.midend.schedule.gemm.contraction_schedule import (
     OperandRoles,
     schedule,
     schedule_with_prologue,

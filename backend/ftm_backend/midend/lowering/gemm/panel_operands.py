@@ -17,7 +17,7 @@ from ftm_backend.midend.lowering.gemm.panel_step import PanelSlices, PanelStep
 from ftm_backend.midend.lowering.gemm.prologue_window_box import PrologueBox
 from ftm_backend.midend.lowering.gemm.window_box import WindowBox
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import tile_extents
-from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
+from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 
 __all__ = ["PanelOperands"]

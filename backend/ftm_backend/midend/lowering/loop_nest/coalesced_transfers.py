@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.ir.tile.operands import BufferAddress
-from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition
+from ftm_backend.midend.schedule.loop_nest.merged_axes import AxisPosition
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES
 

@@ -28,7 +28,7 @@ from ftm_backend.midend.lowering.loop_nest.reductions import (
     reduction_form,
 )
 from ftm_backend.midend.schedule.loop_nest.map_stages import kept_values, stages_of
-from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxis
+from ftm_backend.midend.schedule.loop_nest.merged_axes import AxisPosition, TileAxis
 from ftm_backend.midend.schedule.loop_nest.tiling import NestTiling
 from ftm_backend.symbolic import divides, guarded_equal
 

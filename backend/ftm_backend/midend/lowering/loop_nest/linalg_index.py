@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ftm_backend.ir.linalg.function import Node, Statement
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.builder import Index
-from ftm_backend.midend.schedule.loop_nest.tile_axes import (
+from ftm_backend.midend.schedule.loop_nest.merged_axes import (
     AxisPosition,
     TileAxes,
     TileAxis,

@@ -10,7 +10,7 @@ It is a nest kernel with other loads and stores::
     TRANS   planes x windows
     DST                                  contiguous in memory
 
-Fused sums of the result (``line_buffer_sums``) are computed before the store.
+Fused sums of the result (``plane_sums``) are computed before the store.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.loop_nest.emit_loops import NestEmitter
-from ftm_backend.midend.lowering.loop_nest.line_buffer_sums import LineBufferSums, split_off_sums
+from ftm_backend.midend.lowering.loop_nest.plane_sums import LineBufferSums, split_off_sums
 from ftm_backend.midend.lowering.loop_nest.reductions import ReductionForm
 from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import LineBufferPlan, plan_line_buffer
-from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxis
+from ftm_backend.midend.schedule.loop_nest.merged_axes import AxisPosition, TileAxis
 
 __all__ = ["lower", "lower_with_sums"]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend.midend.schedule.gemm.panel_choice import ChoiceMasks, PanelChoice
+from ftm_backend.midend.schedule.gemm.panel_options import ChoiceMasks, PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_search_space import SCALARS, PanelSearchSpace
 from ftm_backend.midend.schedule.gemm.panel_transfer_cost import PanelTransferCost
 from ftm_backend.midend.schedule.gemm.traffic_model import box_bytes, fill_cycles, parameter_bytes

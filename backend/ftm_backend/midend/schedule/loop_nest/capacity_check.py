@@ -14,7 +14,7 @@ from ftm_backend.midend.schedule.loop_nest.iteration_domain import (
     Loops,
     strides_of,
 )
-from ftm_backend.midend.schedule.loop_nest.tile_axes import index_nodes
+from ftm_backend.midend.schedule.loop_nest.merged_axes import index_nodes
 from ftm_backend.symbolic import size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 

@@ -17,7 +17,7 @@ from math import prod
 
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.schedule.loop_nest.tile_axes import (
+from ftm_backend.midend.schedule.loop_nest.merged_axes import (
     AxisPosition,
     TileAxes,
     TileAxis,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ftm_backend.ir.linalg.function import Statement, Value
-from ftm_backend.midend.schedule.loop_nest.tile_axes import TileAxes
+from ftm_backend.midend.schedule.loop_nest.merged_axes import TileAxes
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ from ftm_backend.ir.linalg.function import Operand
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.loop_nest.linalg_index import patterns
 from ftm_backend.midend.schedule.loop_nest.map_stages import kept_values, stages_of
-from ftm_backend.midend.schedule.loop_nest.tile_axes import (
+from ftm_backend.midend.schedule.loop_nest.merged_axes import (
     AxisPosition,
     TileAxes,
     TileAxis,

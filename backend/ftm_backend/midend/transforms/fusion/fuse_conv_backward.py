@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     match_conv_backward,
     plan_conv_backward,
 )
-from ftm_backend.midend.schedule.gemm.operand_roles import schedule
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder, homes, overwritten
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup

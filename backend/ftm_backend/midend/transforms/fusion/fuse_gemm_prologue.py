@@ -13,7 +13,7 @@ from math import prod
 
 from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
-from ftm_backend.midend.schedule.gemm.operand_roles import schedule, schedule_with_prologue
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule, schedule_with_prologue
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder, homes, overwritten
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup

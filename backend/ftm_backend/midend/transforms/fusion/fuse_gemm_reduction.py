@@ -22,7 +22,7 @@ from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, partial_sums_of
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
-from ftm_backend.midend.schedule.gemm.operand_roles import schedule
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
 from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder, rebuild_kernels

@@ -16,7 +16,7 @@ from ftm_backend.ir.linalg.affine import Affine, row_major, volume
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
-from ftm_backend.midend.lowering.loop_nest.line_buffer_sums import (
+from ftm_backend.midend.lowering.loop_nest.plane_sums import (
     SumPlacement,
     is_sum_of,
     place_sum,

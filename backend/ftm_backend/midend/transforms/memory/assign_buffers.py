@@ -17,7 +17,7 @@ from functools import partial
 
 from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import Value
-from ftm_backend.midend.analysis.arena_reuse import ArenaReuse
+from ftm_backend.midend.analysis.arena_overlaps import ArenaReuse
 from ftm_backend.midend.analysis.buffer_donation import ProducedValue, donated_input, may_overwrite
 from ftm_backend.midend.analysis.hazards import Barriers, StorageRange
 from ftm_backend.midend.analysis.structural_key import arguments_of, structural_key

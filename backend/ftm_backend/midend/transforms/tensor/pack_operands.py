@@ -23,7 +23,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
-from ftm_backend.midend.schedule.gemm.operand_roles import cycles_lower_bound, schedule
+from ftm_backend.midend.schedule.gemm.contraction_schedule import cycles_lower_bound, schedule
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters

@@ -21,7 +21,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
-from ftm_backend.midend.schedule.gemm.operand_roles import schedule
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters

@@ -23,7 +23,7 @@ from ftm_backend.midend.analysis.uniform_values import UniformValues
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
 from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import LineBufferPlan
-from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxis, index_nodes
+from ftm_backend.midend.schedule.loop_nest.merged_axes import AxisPosition, TileAxis, index_nodes
 
 if TYPE_CHECKING:
     from ftm_backend.midend.lowering.loop_nest.line_buffer import LineBufferEmitter

@@ -81,11 +81,11 @@ def axes_of(kernel: Kernel) -> TileAxes:
         else:
             groups.append([leaf])
     axes = [TileAxis(volume([d.extent for d in group]), tuple(group)) for group in groups]
-    tile_axes = TileAxes(kernel, domain, shape, axes)
+    result = TileAxes(kernel, domain, shape, axes)
     for s in kernel.statements:
-        tile_axes.spans[s] = frozenset(a for a in axes if a.leaves[0] in spans[s])
-        tile_axes.reduced[s] = frozenset(a for a in axes if a.leaves[0] in reduced[s])
-    return tile_axes
+        result.spans[s] = frozenset(a for a in axes if a.leaves[0] in spans[s])
+        result.reduced[s] = frozenset(a for a in axes if a.leaves[0] in reduced[s])
+    return result
 
 
 def indices_of(statement: Statement) -> Iterable[Affine]:

@@ -1,4 +1,4 @@
-#include "partition/varying_sizes.h"
+#include "partition/guess_varying_sizes.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "partition/trace_frequency.h"
+#include "partition/frequent_traces.h"
 
 #include <unordered_map>
 

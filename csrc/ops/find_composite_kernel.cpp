@@ -1,4 +1,4 @@
-#include "ops/composite_kernel.h"
+#include "ops/find_composite_kernel.h"
 
 namespace ftm {
 namespace {
@@ -31,7 +31,8 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-std::optional<c10::DispatchKey> composite_kernel(const c10::OperatorHandle& op, CompositeUse use) {
+std::optional<c10::DispatchKey> find_composite_kernel(
+    const c10::OperatorHandle& op, CompositeUse use) {
   using c10::DispatchKey;
   if (use == CompositeUse::unfit) {
     return std::nullopt;

@@ -1,4 +1,4 @@
-#include "execute/launch_control.h"
+#include "execute/launch_count.h"
 
 #include <c10/util/Exception.h>
 

@@ -1,4 +1,4 @@
-#include "execute/run_observer.h"
+#include "execute/first_run_observer.h"
 
 #include "support/shutdown.h"
 #include "support/gil.h"

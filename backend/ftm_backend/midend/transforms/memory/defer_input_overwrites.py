@@ -1,4 +1,4 @@
-"""Pass ``schedule-kernels``: find the kernels that can fault, and order kernels around them.
+"""Pass ``defer-input-overwrites``: find the kernels that can fault, and order kernels around them.
 
 A program that faults must not have changed its inputs. So a result may be written over an input
 only after the last kernel that can fault. Kernels with such results move behind it, if that needs
@@ -19,10 +19,10 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.transforms.fusion.fuse_ops import home_of
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["schedule_kernels"]
+__all__ = ["defer_input_overwrites"]
 
 
-def schedule_kernels(module: KernelModule, machine: MachineParameters) -> KernelModule:
+def defer_input_overwrites(module: KernelModule, machine: MachineParameters) -> KernelModule:
     """Mark the kernels that can fault, and sort the kernels."""
     del machine
     faults = FaultAnalysis()

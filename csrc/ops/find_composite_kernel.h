@@ -12,7 +12,8 @@ namespace ftm {
 
 // Returns the dispatch key of a composite kernel that may run a recorded op, or nullopt. `use` is
 // the op's annotation.
-std::optional<c10::DispatchKey> composite_kernel(const c10::OperatorHandle& op, CompositeUse use);
+std::optional<c10::DispatchKey> find_composite_kernel(
+    const c10::OperatorHandle& op, CompositeUse use);
 
 // Returns an op's name with its overload: "aten::mm", "aten::add.Tensor".
 std::string full_name(const c10::OperatorName& name);

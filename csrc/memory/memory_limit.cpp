@@ -1,4 +1,4 @@
-#include "memory/limit.h"
+#include "memory/memory_limit.h"
 
 #include <unistd.h>
 

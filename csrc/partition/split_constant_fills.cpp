@@ -1,4 +1,4 @@
-#include "partition/constant_fills.h"
+#include "partition/split_constant_fills.h"
 
 #include "graph/call_spec_text.h"
 

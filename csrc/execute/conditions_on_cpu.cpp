@@ -1,4 +1,4 @@
-#include "execute/host_conditions.h"
+#include "execute/conditions_on_cpu.h"
 
 #include "graph/ordered_graph.h"
 #include "graph/trace.h"

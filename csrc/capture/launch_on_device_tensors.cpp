@@ -1,6 +1,6 @@
 #include "capture/launch.h"
 #include "sync/cut_trace.h"
-#include "execute/run_observer.h"
+#include "execute/first_run_observer.h"
 #include "execute/launcher.h"
 #include "tensor/tensor_access.h"
 #include "tensor/view_access.h"
