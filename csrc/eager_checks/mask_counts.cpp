@@ -22,14 +22,17 @@ bool is_selecting(const at::Tensor& index) {
 // masks.
 void check_byte_mask(
     const Op& op, const at::Tensor& values, const std::vector<std::optional<at::Tensor>>& indices) {
-  const auto is_given = [](const std::optional<at::Tensor>& index) {
-    return index && index->defined();
-  };
-  if (op.written.empty() || values.numel() != 1 ||
-      std::count_if(indices.begin(), indices.end(), is_given) != 1) {
+  const at::Tensor* mask = nullptr;
+  int count = 0;
+  for (const auto& index : indices) {
+    if (index && index->defined()) {
+      mask = &*index;
+      ++count;
+    }
+  }
+  if (op.written.empty() || values.numel() != 1 || count != 1) {
     return;
   }
-  const auto mask = *std::find_if(indices.begin(), indices.end(), is_given);
   TORCH_CHECK(
       mask->scalar_type() != at::kByte || mask->is_cpu(),
       "masked_fill_ only supports boolean masks, but got mask with dtype ", mask->dtype());

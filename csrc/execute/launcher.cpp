@@ -83,7 +83,7 @@ JobPtr first_not_suspended(const Launcher& l) {
 // job is suspended too. (An input that is pending belongs to a suspended job, since all earlier
 // jobs have run.)
 JobPtr next_job(Launcher& l) {
-  while (const auto job = first_not_suspended(l)) {
+  while (auto job = first_not_suspended(l)) {
     if (!job->started) {
       return nullptr;
     }

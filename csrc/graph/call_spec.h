@@ -44,8 +44,8 @@ struct CallSpec final : c10::intrusive_ptr_target {
   std::string name; // as printed in the trace
   std::optional<c10::OperatorHandle> op; // for kind aten
   const c10::OperatorHandle& handle() const {
-    return op.value();
-  } // NOLINT(bugprone-unchecked-optional-access): throws
+    return op.value(); // NOLINT(bugprone-unchecked-optional-access): throws if there is none
+  }
   std::vector<c10::IValue> arguments; // of op; None where operands are
   std::vector<int32_t> tensor_lists; // by argument: the length of a list of tensors, else -1
   std::vector<OperandSlot> slots; // operands in the order of the text

@@ -12,7 +12,8 @@ namespace {
 template <typename T>
 Buffer::IndexRange find_index_range(const Buffer& buffer) {
   const auto* first = static_cast<const T*>(buffer.data());
-  const auto [low, high] = std::minmax_element(first, first + buffer.nbytes() / sizeof(T));
+  const size_t count = buffer.nbytes() / sizeof(T);
+  const auto [low, high] = std::minmax_element(first, first + count);
   return {*low, *high};
 }
 
