@@ -1,4 +1,4 @@
-// RUN: ftm-opt --schedule-kernels --machine m7032 --cores 2 %s | filecheck %s
+// RUN: ftm-opt --defer-input-overwrites --machine m7032 --cores 2 %s | filecheck %s
 
 // The gather can fault, and the negated input may take over the input's memory: it waits until nothing can fault any more.
 // CHECK-LABEL: func.func @main
