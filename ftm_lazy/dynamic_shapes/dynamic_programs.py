@@ -1,7 +1,7 @@
 """Dynamic-shape programs: one program for a family of traces that differ only in numbers.
 
-1. If the recorder marks the sizes that will probably vary (`guess_dynamic_sizes`), the first trace of
-   a family gets a dynamic-shape program at once.
+1. If the recorder marks the sizes that will probably vary (`guess_dynamic_sizes`), the first trace
+   of a family gets a dynamic-shape program at once.
 2. Otherwise the first trace is compiled statically. The second one shows which numbers vary and how
    they are related, and one program is compiled for all numbers with these relations
    (`ftm_backend.symbolic`, `ftm_backend.symbolic.shape_relations`).
