@@ -26,7 +26,7 @@ _CHECK = "\nassert abs(torch.as_tensor(y) - expected).max() < 1e-5, y"
 
 def _blocks() -> tuple[str, str]:
     """The program and the commands of the section."""
-    section = README.read_text().partition("## Other ways in")[2].partition("\n## ")[0]
+    section = README.read_text().partition("## Other frontends")[2].partition("\n## ")[0]
     return re.search(r"```python\n(.*?)```", section, re.DOTALL)[1], re.search(
         r"```sh\n(.*?)```", section, re.DOTALL
     )[1]

@@ -38,7 +38,7 @@ def test_profile(pending):
 
 def test_wrong_arguments(pending):
     with pytest.raises(
-        ValueError, match="no stage 'mlir'; the stages are trace, torch, linalg, .*, ftm, .*, asm"
+        ValueError, match="no stage 'mlir'; the stages are trace, torch, linalg, .*, tiles, .*, asm"
     ):
         ftm_lazy.debug.text(pending, "mlir")
     with pytest.raises(ValueError, match="got one on cpu"):
