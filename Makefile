@@ -37,7 +37,7 @@ demo: build
 # The tests of a file share compiled programs, so they stay in one process. A process that a timeout
 # ends is not restarted: it would run the same test again.
 JOBS ?= 2
-PARALLEL := --numprocesses $(JOBS) --dist loadfile --max-worker-restart 0
+PARALLEL := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 NONE := 5# pytest's exit status if it selects no test
 TIER = $(if $(ARGS),,--tier torch)
 test: build

@@ -52,6 +52,11 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+def pytest_collection_modifyitems(items):
+    order = tiers.start_order([item.path for item in items])
+    items.sort(key=lambda item: order[item.path])
+
+
 def pytest_sessionfinish(session):
     if session.config.getoption("--tier") == "unit" and "torch" in sys.modules:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -8,12 +8,28 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
 TIERS = ("unit", "torch")
 UNIT = set("cache codegen frontend golden isa layers machine midend passes sizes".split())
 """Folders with tests of the tier `unit`. Tests of the others start programs that import PyTorch."""
+
+LONG = tuple(
+    f"{file}.py"
+    for file in (
+        "e2e/test_examples",
+        "torch_xla_names/test_unchanged",
+        "torch_xla_names/test_processes",
+        "e2e/test_processes",
+        "e2e/test_lightning",
+        "frontends/test_conformance",
+        "torch_xla_names/test_programs",
+    )
+)
+"""Files with a few tests that take a minute or more. They start first: if one started last, all
+other processes would wait for it."""
 
 _HERE = Path(__file__).parent
 _MENTIONS_TORCH = re.compile(
@@ -43,6 +59,22 @@ def tier(file: Path) -> str:
             return "torch"
         pending += [_HERE / (name.replace(".", "/") + ".py") for name in _imports(source)]
     return "unit"
+
+
+def start_order(files: list[Path]) -> dict[Path, int]:
+    """The order in which files with tests start: the long ones, then those with most tests.
+
+    Args:
+        files: The file of each test, so one with three tests occurs three times.
+    """
+    rank = {_HERE / name: position - len(LONG) for position, name in enumerate(LONG)}
+    count = Counter(files)
+    return {
+        file: position
+        for position, file in enumerate(
+            sorted(count, key=lambda file: (rank.get(file, 0), -count[file], file))
+        )
+    }
 
 
 def _imports(source: str) -> list[str]:
