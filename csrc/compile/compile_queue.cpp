@@ -2,7 +2,7 @@
 
 #include "support/shutdown.h"
 #include "support/gil.h"
-#include "compile/build_units.h"
+#include "compile/compile_units.h"
 #include "execute/launcher.h"
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
 // program that holds the last reference may reuse its memory for a result (donation).
 #pragma once
 
-#include "memory/poison.h"
+#include "memory/buffer_error.h"
 #include "memory/memory_pool.h"
 
 #include <ATen/core/Tensor.h>

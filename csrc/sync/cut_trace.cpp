@@ -4,7 +4,7 @@
 #include "support/counters.h"
 #include "support/shutdown.h"
 #include "compile/compile_queue.h"
-#include "compile/build_units.h"
+#include "compile/compile_units.h"
 #include "execute/first_run_observer.h"
 #include "sync/deferred_step.h"
 #include "execute/launcher.h"

@@ -6,7 +6,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import ParentNodeProvider, QualifiedNameProvider, QualifiedNameSource
 
-from ftm_lazy.migrate.helpers import HELPERS
+from ftm_lazy.migrate.inserted_helpers import HELPERS
 from ftm_lazy.migrate.remove_empty_statements import GONE, lines_above, without_empty
 
 __all__ = ["ImportRewriter", "NameUses"]
@@ -48,7 +48,7 @@ class ImportRewriter(cst.CSTTransformer):
     Args:
         used: Local names of torch_xla's modules that are still used.
         required: Modules that the new code uses.
-        helpers: Names of the helpers (`helpers.HELPERS`) to insert, in order.
+        helpers: Names of the helpers (`inserted_helpers.HELPERS`) to insert, in order.
     """
 
     def __init__(self, used: set[str], required: list[str], helpers: list[str]) -> None:

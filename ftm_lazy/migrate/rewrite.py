@@ -8,8 +8,8 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, QualifiedNameProvider
 
 from ftm_lazy.migrate.calls import CallRewriter
-from ftm_lazy.migrate.helpers import HELPERS, needed
 from ftm_lazy.migrate.imports import ImportRewriter, NameUses
+from ftm_lazy.migrate.inserted_helpers import HELPERS, needed
 from ftm_lazy.migrate.sharding import Sharding
 from ftm_lazy.migrate.torch_xla_rewrites import SEVERAL
 

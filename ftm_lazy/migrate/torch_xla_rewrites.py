@@ -32,7 +32,7 @@ class RenameRule:
         parameters: The function's parameters, in order.
         optional: (parameter, text in the template if the argument is missing).
         dropped: Parameters without meaning on ftm.
-        helper: The helper (`helpers.HELPERS`) that the template calls.
+        helper: The helper (`inserted_helpers.HELPERS`) that the template calls.
         note: A remark that is reported for each call.
         open_ended: Drop all arguments that are not in `parameters`.
     """

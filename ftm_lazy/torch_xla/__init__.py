@@ -22,7 +22,7 @@ from ftm_lazy.torch_xla import (  # noqa: E402  # noqa: E402
     _dynamo,
     _environment,
     _internal,
-    _unchanged,
+    _program_adjustments,
     amp,
     core,
     debug,
@@ -74,7 +74,7 @@ __getattr__ = _refusals.getter(__name__)
 
 _environment.warn_of_variables()
 _analysis.install()
-_unchanged.prepare()
+_program_adjustments.prepare()
 
 
 def manual_seed(seed: int, device: torch.device | str | None = None) -> None:

@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import ftm_lazy
 from ftm_lazy import _C
 from ftm_lazy.device import registration
-from ftm_lazy.torch_xla import _closures, _marks
+from ftm_lazy.torch_xla import _closures, _debug_counters
 
 __all__ = ["compile", "step", "sync"]
 
@@ -33,9 +33,9 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
             calls.
         reset_scope: Accepted; operation names have no scopes on ftm.
     """
-    _marks.count("MarkStep")
+    _debug_counters.count("MarkStep")
     ftm_lazy.sync(wait or os.environ.get("XLA_SYNC_WAIT") == "1")
-    _marks.end_of_step()
+    _debug_counters.end_of_step()
     _closures.run()
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ftm_backend import assembler
-from ftm_backend.assembler import c_header, image_layout
+from ftm_backend.assembler import image_layout, isa_header
 from ftm_backend.assembler.image_writer import read_sections
 from ftm_backend.assembler.map_type_checker import KIND
 from ftm_backend.machine import Machine
@@ -77,7 +77,7 @@ def test_text_is_optional():
 
 
 def test_generated_header_is_fresh():
-    assert c_header.main(["--check"]) == 0
+    assert isa_header.main(["--check"]) == 0
 
 
 def test_lines_and_labels_survive():

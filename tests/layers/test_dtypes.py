@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from ftm_backend.assembler import c_header
+from ftm_backend.assembler import isa_header
 from ftm_backend.dtypes import DTYPES, MACHINE
 from ftm_backend.target import element_types
 
@@ -146,7 +146,7 @@ def _by_number(number: int) -> torch.dtype:
 
 
 def test_headers_are_fresh() -> None:
-    assert c_header.main(["--check"]) == 0
+    assert isa_header.main(["--check"]) == 0
     done = subprocess.run(
         [sys.executable, "csrc/generate.py", "--check"],
         cwd=ROOT,

@@ -29,11 +29,11 @@ def naming(pattern: str, room: Path) -> set[str]:
     [
         # Sizes of slots are rounded by slot_bytes; assembler and machine refuse offsets that are no
         # multiples.
-        (r"\b(SLOT_ALIGNMENT|kSlotAlignment)\b", "target/element_types.py assembler/c_header.py assembler/symbol_table.py machine/isa_gen.h machine/src/image_declarations.cpp"),
+        (r"\b(SLOT_ALIGNMENT|kSlotAlignment)\b", "target/element_types.py assembler/isa_header.py assembler/symbol_table.py machine/isa_gen.h machine/src/image_declarations.cpp"),
         (r"\bdef slot_bytes\(rows|slot_bytes\(.*\) *\{", "target/element_types.py"),
         # Types of the matrix unit: the planner's, the assembler's and the machine's are the
         # instruction's.
-        (r"\bkAccumulators\b", "assembler/c_header.py machine/isa_gen.h machine/src/image.cpp"),
+        (r"\bkAccumulators\b", "assembler/isa_header.py machine/isa_gen.h machine/src/image.cpp"),
         (r"^ACCUMULATORS = |[^.]\bACCUMULATORS = \{", "target/element_types.py"),
         # Strips, which hold the values of a map's body, are the machine's to give out: an image has
         # none.

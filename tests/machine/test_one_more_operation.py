@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import ftm_backend
-from ftm_backend.assembler import c_header
+from ftm_backend.assembler import isa_header
 from ftm_backend.target import instruction_table
 
 PACKAGE = Path(ftm_backend.__file__).parent
@@ -27,13 +27,13 @@ template <> struct Function<Op::Hypot> : Present {
 RUN = """
 import numpy as np
 from ftm_backend import assembler
-from ftm_backend.assembler import c_header
+from ftm_backend.assembler import isa_header
 from ftm_backend.docgen import example_programs, isa_manual
 from ftm_backend.target import instruction_table
 from ftm_backend.machine import Machine, build
 from ftm_backend.ir.tile.map_op_selection import RULES
 
-c_header.main(["--write"])
+isa_header.main(["--write"])
 build.build(more=["-O1"])
 row = instruction_table.BY_NAME["VHYPOT"]
 example = example_programs.case(row)
@@ -86,7 +86,7 @@ def test_a_row_and_a_kernel_make_an_operation(tmp_path: Path) -> None:
 def test_only_kernels_name_operations_on_strips() -> None:
     """Except for those by which transfers and sums combine elements: copy, add, multiply, least,
     greatest."""
-    names = {c_header.strip_name(row) for row in instruction_table.STRIPS}
+    names = {isa_header.strip_name(row) for row in instruction_table.STRIPS}
     source = PACKAGE / "machine" / "src"
     kernels = {path for path in source.rglob("*.*") if path.parent.name == "kernels"}
     assert {

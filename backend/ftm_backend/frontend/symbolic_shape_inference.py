@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ftm_backend.frontend.infer_group_offsets import groups_of_params
 from ftm_backend.frontend.infer_view_strides import view_arguments
+from ftm_backend.frontend.row_groups import groups_of_params
 from ftm_backend.frontend.trace_to_linalg import LoweringError, TraceLowering
 from ftm_backend.ir.trace.trace import Node, Ref, TensorType, Trace, argument_refs
 from ftm_backend.symbolic import (

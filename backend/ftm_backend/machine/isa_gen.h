@@ -1,5 +1,5 @@
 // Generated from backend/ftm_backend/target/instruction_table.py by
-// `python -m ftm_backend.assembler.c_header --write`; do not edit.
+// `python -m ftm_backend.assembler.isa_header --write`; do not edit.
 // Opcodes, types and the layout of a program image (assembler/image_layout.py).
 // clang-format off
 #pragma once

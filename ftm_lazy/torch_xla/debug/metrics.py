@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from ftm_lazy import _C
 from ftm_lazy import metrics as ftm
-from ftm_lazy.torch_xla import _marks
+from ftm_lazy.torch_xla import _debug_counters
 
 __all__ = [
     "clear_all",
@@ -50,7 +50,7 @@ _cleared: dict[str, int] = {}  # values at `clear_counters`, which leaves ftm's 
 
 def _all() -> dict[str, int]:
     values = ftm.counters()
-    found = {name: count(values) for name, count in _COUNTERS.items()} | _marks.COUNTS
+    found = {name: count(values) for name, count in _COUNTERS.items()} | _debug_counters.COUNTS
     found |= {
         name.removeprefix(_FALLBACK): n for name, n in values.items() if name.startswith(_FALLBACK)
     }

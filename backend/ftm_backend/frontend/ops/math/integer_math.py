@@ -6,7 +6,7 @@ import math
 
 from ftm_backend.dtypes import ALL, FLOATS, INTS, info
 from ftm_backend.frontend import scalar_math as e
-from ftm_backend.frontend.oplib.integer_bits import LAYOUT, next_after
+from ftm_backend.frontend.oplib.float_bits import LAYOUT, next_after
 from ftm_backend.frontend.oplib.op_registry import EXACT
 from ftm_backend.frontend.oplib.pointwise import OWN, PROMOTED, pointwise
 from ftm_backend.frontend.scalar_math import ScalarExpr

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from ftm_backend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.integer_bits import next_after, round_down, round_up
+from ftm_backend.frontend.oplib.float_bits import next_after, round_down, round_up
 from ftm_backend.frontend.oplib.op_registry import EXACT, TOLERANCE, lowering
 from ftm_backend.frontend.oplib.philox import element_index, open_uniform, random_word, uniform
 from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded

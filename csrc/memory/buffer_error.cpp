@@ -1,4 +1,4 @@
-#include "memory/poison.h"
+#include "memory/buffer_error.h"
 
 #include <c10/util/Exception.h>
 

@@ -1,4 +1,4 @@
-#include "compile/build_units.h"
+#include "compile/compile_units.h"
 
 #include "graph/source_location.h"
 #include "support/counters.h"

@@ -2,8 +2,8 @@
 
 The header has opcodes, types and image records for the machine's loader.
 
-python -m ftm_backend.assembler.c_header --write    # after a change of the table
-python -m ftm_backend.assembler.c_header --check    # fails if a file is stale
+python -m ftm_backend.assembler.isa_header --write    # after a change of the table
+python -m ftm_backend.assembler.isa_header --check    # fails if a file is stale
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def render() -> str:
     """Return the text of the header."""
     lines = [
         "// Generated from backend/ftm_backend/target/instruction_table.py by",
-        "// `python -m ftm_backend.assembler.c_header --write`; do not edit.",
+        "// `python -m ftm_backend.assembler.isa_header --write`; do not edit.",
         "// Opcodes, types and the layout of a program image (assembler/image_layout.py).",
         "// clang-format off",
         "#pragma once",
@@ -210,10 +210,10 @@ def interface() -> str:
     )
 
 
-@command("python -m ftm_backend.assembler.c_header")
+@command("python -m ftm_backend.assembler.isa_header")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; see the module's docstring."""
-    parser = Parser("python -m ftm_backend.assembler.c_header", __doc__.split("\n")[0])
+    parser = Parser("python -m ftm_backend.assembler.isa_header", __doc__.split("\n")[0])
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--write", action="store_true", help="write the headers")
     group.add_argument("--check", action="store_true", help="exit with 1 if one is stale")
@@ -228,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     for path in stale:
         print(
-            f"{path} is stale: run `python -m ftm_backend.assembler.c_header --write`",
+            f"{path} is stale: run `python -m ftm_backend.assembler.isa_header --write`",
             file=sys.stderr,
         )
     return int(bool(stale))

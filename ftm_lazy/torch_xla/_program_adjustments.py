@@ -27,7 +27,7 @@ def prepare() -> None:
         torch.set_autocast_dtype(NAME, torch.bfloat16)
         _create_mesh_groups()
         if settings.current().xla_lax:
-            from ftm_lazy.torch_xla._lax import Lax
+            from ftm_lazy.torch_xla._lenient_operands import Lax
 
             mode = Lax()
             mode.__enter__()
