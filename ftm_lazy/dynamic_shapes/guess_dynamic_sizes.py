@@ -101,7 +101,14 @@ def seeded(
             else 0
         )
         for dimension, extent in enumerate(_NUMBER.finditer(text, *parameter.span(3))):
-            windows_here = windows.get(extent.start(), ())
+            # A view is no cache window if other traces show that the parameter's extent varies, but
+            # neither the window's rows nor its whole do.
+            windows_here = [
+                window
+                for window in windows.get(extent.start(), ())
+                if extent.start() not in differs
+                or not differs.isdisjoint((window.rows[0], window.whole[0]))
+            ]
             # A parameter that rows are appended to is a cache, even if it comes from the CPU.
             if windows_here and (
                 mask & 1 or (not trains and any(window.grows for window in windows_here))

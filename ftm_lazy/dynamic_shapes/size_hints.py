@@ -17,6 +17,7 @@ __all__ = ["ANY_SIZE", "SMALL_SIZE", "larger_sizes"]
 
 _AHEAD = 2  # the hint is this factor times the largest size seen,
 _FAR_AHEAD = 16  # or this factor, up to SMALL_SIZE
+_ROUNDS = 40  # twice as many as double 1 to ANY_SIZE
 SMALL_SIZE = 128
 """Tiles for sizes up to this one do not slow down smaller sizes."""
 ANY_SIZE = 1 << 20
@@ -28,7 +29,8 @@ def larger_sizes(
 ) -> tuple[int, ...]:
     """Choose a hint for each symbol of a trace.
 
-    The hints are increased in turns while the trace's constraints hold.
+    The hints are increased in turns while the trace's constraints hold. Example: the diagonal of an
+    n x n matrix is a view of its n * n elements, so n can grow only after their number has.
 
     Args:
         general: The trace with symbols.
@@ -60,18 +62,20 @@ def larger_sizes(
         max(_AHEAD * size, min(_FAR_AHEAD * size, SMALL_SIZE), least) if size else 0
         for size in largest
     ]
-    steps = [goal - value for goal, value in zip(goals, chosen, strict=True)]
-    while any(step > 0 for step in steps):
+    for _ in range(_ROUNDS):  # one may grow only after another that bounds it has
+        has_grown = False
         for k, goal in enumerate(goals):
             before = chosen[k]
-            step = min(steps[k], before, goal - before)  # at most double in one turn
-            if step <= 0:
-                steps[k] = 0
-                continue
-            chosen[k] = before + step
-            if not holds(chosen):
+            step = min(before, goal - before)  # at most double in one turn
+            while step > 0:
+                chosen[k] = before + step
+                if holds(chosen):
+                    has_grown = True
+                    break
                 chosen[k] = before
-                steps[k] = step // 2
+                step //= 2
+        if not has_grown:
+            break
     return tuple(chosen)
 
 

@@ -5,6 +5,7 @@ It also guesses which numbers will vary in later traces.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -135,24 +136,33 @@ class TraceFamily:
     ) -> ShapeRelation | None:
         """Derive how a member's numbers follow from the sizes that will probably vary.
 
+        Of members that have other sizes where this one has 1, only numbers count that do not follow
+        from these sizes. Example: after boxes (11, 3) and (8, 5), the 7 of (1, 7) is not fixed.
+
         Args:
             text: The trace.
             numbers: Its numbers.
-            others: Other members. Those with other sizes where this one has 1 are ignored.
+            others: Other members.
             places: Positions in the text of the numbers that may vary.
             likely: The recorder's guess.
 
         Returns:
             The relation; None if no size varies or the same relation was returned before.
         """
-        ones = [
+        ones = {
             place
             for place, (_, _, is_extent) in enumerate(places)
             if is_extent and numbers[place] <= LEAST_SIZE
-        ]
-        others = [
+        }
+        same_ones = [
             other for other in others if all(other[place] == numbers[place] for place in ones)
         ]
+        others = [_without_ones(other, numbers, ones) for other in others]
+        varying = {
+            place
+            for place, column in enumerate(zip(*others, strict=True))
+            if any(number != numbers[place] for number in column)
+        }
         asked: set[int] = set()
         for _ in range(_ROUNDS):
             seeds = seeded(
@@ -171,7 +181,9 @@ class TraceFamily:
                 relation = relation_of(general, text, places)
             except ValueError:  # the compiler formats a floating-point number differently
                 return None
-            wrong = {place for other in others for place in relation.violations(other)} - asked
+            wrong = {place for other in same_ones for place in relation.violations(other)} - asked
+            if not wrong:
+                wrong = varying.intersection(place for place, _ in relation.fixed) - asked
             if not wrong:
                 break
             asked |= _varying_least(wrong, [*others, numbers])
@@ -179,7 +191,7 @@ class TraceFamily:
         if (
             not relation.symbols
             or known in self.expectations
-            or any(not _may_be(relation, other) for other in others)
+            or any(not _may_be(relation, other) for other in same_ones)
         ):
             return None
         self.expectations.append(known)
@@ -217,6 +229,20 @@ class TraceFamily:
         if numbers in self.members:
             self.members.remove(numbers)
         self.members.append(numbers)
+
+
+def _without_ones(
+    other: Sequence[int], numbers: Sequence[int], ones: Iterable[int]
+) -> tuple[int, ...]:
+    """Replace those numbers of another member that may differ only because its `ones` do.
+
+    A polynomial of sizes changes by a multiple of the greatest common divisor of their changes.
+    """
+    step = math.gcd(*(other[place] - numbers[place] for place in ones))
+    return tuple(
+        own if step and (number - own) % step == 0 else number
+        for number, own in zip(other, numbers, strict=True)
+    )
 
 
 def _may_be(relation: ShapeRelation, member: Sequence[int]) -> bool:

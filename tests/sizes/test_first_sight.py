@@ -497,3 +497,35 @@ def test_a_cache_of_the_length_that_python_asked_for() -> None:
     general = _general(text, (0, 0b100))
     assert "aten::zeros(size=[1,2,{s3},16], dtype=f32) : f32[1,2,{s3},16]" in general, general
     assert varying_results(general) == [0b100, 0b100]
+
+
+def test_sizes_grow_after_those_that_bound_them() -> None:
+    """The diagonal of n rows of 2n has n elements; memory for two rows holds no third."""
+    text = (
+        "trace\n  size s0 = 2, 2\n  size s1 = 7, 2\n  %0 = param f32[{s1}]\n"
+        "  %1 = ftm.view(base=%0, sizes=[{s0}], strides=[{2*s0+1}], offset=0) : f32[{s0}]\n"
+        "  %2 = aten::relu(self=%1) : f32[{s0}]\n  return %2\n"
+    )
+    assert larger_sizes(text, (2, 7), (2, 7)) == (7, 112)
+
+
+def test_members_with_other_ones_tell_which_sizes_vary() -> None:
+    """Boxes of two images: after counts of 11 and 3, and of 8 and 5, the 7 of 1 and 7 varies."""
+
+    def boxes(a: int, b: int) -> str:
+        return (
+            f"trace\n  %0 = param i64[{a}]\n  %1 = param i64[{b}]\n"
+            f"  %2 = param f32[{4 * (a + b) - 3}]\n"
+            f"  %3 = aten::cat(tensors=[%0,%1], dim=0) : i64[{a + b}]\n"
+            f"  %4 = ftm.view(base=%2, sizes=[{a + b}], strides=[4], offset=0) : f32[{a + b}]\n"
+            f"  %5 = aten::mul.Tensor(self=%4, other=%3) : f32[{a + b}]\n  return %5\n"
+        )
+
+    families = TraceFamilies((lambda _: None, lambda _, __: None, lambda _, __: None))
+    likely = SizeGuess((0, 0, 1), True, lambda seeds: infer_sizes(seeds) or "")
+    for a, b in ((11, 3), (8, 5)):
+        families.propose(boxes(a, b), likely)
+    best, *_ = families.propose(boxes(1, 7), likely)
+    assert best.first_sight
+    for b in (2, 5, 12):
+        assert best.relation.values(_C._family(boxes(1, b))[1]) is not None
