@@ -38,7 +38,7 @@ from ftm_lazy.dynamic_shapes.dynamic_program_record import (
 )
 from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import varying_results
 from ftm_lazy.dynamic_shapes.size_hints import larger_sizes
-from ftm_lazy.dynamic_shapes.size_one import SizeOneRelatives, values_with_ones
+from ftm_lazy.dynamic_shapes.size_one import SizeOneRelatives, TraceToMatch, values_with_ones
 from ftm_lazy.dynamic_shapes.trace_family import SizeGuess, TraceFamily
 
 __all__ = ["DynamicCandidate", "Specialization", "TraceFamilies"]
@@ -124,20 +124,25 @@ class TraceFamilies:
 
     def _of_relative(self, text: str) -> Specialization | None:
         """Specialize a program for other strides, which match because some sizes are 1."""
-        shared, numbers = _C._family(text)
-        families = filter(None, map(self._families.get, self._relatives.of(shared)))
-        for family in families:
-            for program in family.programs:
-                if family.shared == shared and program.relation.values(numbers) is not None:
+        trace = TraceToMatch(text)
+        for key, lines in self._relatives.of(trace):
+            family = self._families.get(key)
+            if family is None:
+                continue
+            for program in list(family.programs):
+                is_own = family.shared == trace.shared
+                if is_own and program.relation.values(trace.numbers) is not None:
                     continue  # `_instance` has tried it
                 values = values_with_ones(
-                    text, family.shared, program.relation, program.template.admits
+                    trace, family.shared, lines, program.relation, program.template.admits
                 )
-                if values is not None:
-                    with contextlib.suppress(TemplateError):  # larger than any program
-                        return Specialization(
-                            program.template.image(program.image, values), program.varies
-                        )
+                if values is None:
+                    continue
+                with contextlib.suppress(TemplateError):  # larger than any program
+                    image = program.template.image(program.image, values)
+                    family.programs.remove(program)  # to be tried first for traces like it
+                    family.programs.appendleft(program)
+                    return Specialization(image, program.varies)
         return None
 
     def _instance(self, text: str) -> Specialization | None:

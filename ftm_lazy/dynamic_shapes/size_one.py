@@ -11,17 +11,18 @@ family are guessed from the lines that both have; comparing the `bare` texts ver
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ftm_backend.symbolic import compile_expressions, free_symbols
 from ftm_backend.symbolic.shape_relations import ShapeRelation
 from ftm_lazy import _C
 
-__all__ = ["SizeOneRelatives", "bare", "values_with_ones"]
+__all__ = ["SizeOneRelatives", "TraceToMatch", "bare", "values_with_ones"]
 
 _LINE = re.compile(r"  ([%$][^=]*) = (.*)")
 _VIEW = re.compile(
@@ -144,11 +145,26 @@ class _Lines:
         return cls("\n".join(lines), tuple(numbers), tuple(parameters))
 
 
+class TraceToMatch:
+    """A trace, parsed once for all programs that are tried."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.shared, self.numbers = _C._family(text)
+        self.lines = _Lines.of(self.shared)
+
+    @functools.cached_property
+    def bare(self) -> str:
+        """See `bare`."""
+        return bare(self.text)
+
+
 class SizeOneRelatives:
     """Index of trace families by their common lines (`_Lines.text`)."""
 
     def __init__(self) -> None:
-        self._families: dict[bytes, dict[bytes, None]] = {}  # in insertion order
+        # Digest to family keys, in insertion order, with the positions of their numbers.
+        self._families: dict[bytes, dict[bytes, _Lines]] = {}
         self._digests: dict[bytes, bytes] = {}  # family key to digest of its lines
 
     def add(self, key: bytes, shared: str) -> None:
@@ -158,8 +174,9 @@ class SizeOneRelatives:
             key: The family's key.
             shared: The family's text, with ``#`` for each number that varies.
         """
-        digest = _digest(_Lines.of(shared))
-        self._families.setdefault(digest, {})[key] = None
+        lines = _Lines.of(shared)
+        digest = _digest(lines)
+        self._families.setdefault(digest, {})[key] = replace(lines, text="")
         self._digests[key] = digest
 
     def remove(self, key: bytes) -> None:
@@ -170,9 +187,9 @@ class SizeOneRelatives:
             if not self._families[digest]:
                 del self._families[digest]
 
-    def of(self, shared: str) -> tuple[bytes, ...]:
-        """Return the keys of families whose programs may serve traces with this text."""
-        return tuple(self._families.get(_digest(_Lines.of(shared)), ()))
+    def of(self, trace: TraceToMatch) -> list[tuple[bytes, _Lines]]:
+        """Return the families whose programs may serve a trace: key, positions of numbers."""
+        return list(self._families.get(_digest(trace.lines), {}).items())
 
     def clear(self) -> None:
         """Remove all families."""
@@ -185,22 +202,26 @@ def _digest(lines: _Lines) -> bytes:
 
 
 def values_with_ones(
-    text: str, shared: str, relation: ShapeRelation, admits: Callable[[Sequence[int]], bool]
+    trace: TraceToMatch,
+    shared: str,
+    lines: _Lines,
+    relation: ShapeRelation,
+    admits: Callable[[Sequence[int]], bool],
 ) -> tuple[int, ...] | None:
     """Return the symbols' values with which a program of another family serves a trace.
 
     Args:
-        text: The trace.
+        trace: The trace.
         shared: The other family's text, with ``#`` for each number that varies.
+        lines: The positions of its numbers.
         relation: How its numbers follow from the program's symbols.
         admits: Whether the program's guards hold for given values.
 
     Returns:
         The values; None if the trace computes something else or a guard fails.
     """
-    own, numbers = _C._family(text)
     try:
-        values = _sizes(relation, _Lines.of(shared), _Lines.of(own), numbers)
+        values = _sizes(relation, lines, trace.lines, trace.numbers)
         same = (
             _member(shared, relation.numbers(values))
             if values is not None and admits(values)
@@ -208,7 +229,7 @@ def values_with_ones(
         )
     except ZeroDivisionError:  # the other family has no trace with these sizes
         return None
-    return values if same is not None and bare(same) == bare(text) else None
+    return values if same is not None and bare(same) == trace.bare else None
 
 
 def _member(shared: str, numbers: Sequence[int]) -> str | None:
@@ -237,7 +258,7 @@ def _sizes(
     for there, here in zip(theirs.parameters, ours.parameters, strict=True):
         count = "*".join(f"({spelled[place]})" for place in range(*there)) or "1"
         asked.append((count, math.prod(numbers[slice(*here)])))
-    equations = [(text, free_symbols(text), number) for text, number in dict.fromkeys(asked)]
+    equations = [(text, _free_symbols(text), number) for text, number in dict.fromkeys(asked)]
     known: dict[str, int] = {}
     names = [name for name, _, _ in relation.symbols]
     while len(known) < len(names):
@@ -252,6 +273,9 @@ def _sizes(
         if len(known) == before:
             return None
     return tuple(known[name] for name in names)
+
+
+_free_symbols = functools.lru_cache(1 << 12)(free_symbols)
 
 
 def _solution(text: str, known: dict[str, int], name: str, number: int) -> int | None:
