@@ -279,6 +279,7 @@ CallSpecPtr infer_call_spec(const Op& op, c10::ArrayRef<c10::IValue> arguments) 
     remove_masked(op, functional, results);
   }
   check_results(op, arguments, functional, results);
+  check_integer_dtypes(op, arguments, operands, results);
   lay_out_as_eager(op, arguments, functional, results);
   if (!supports_results(op, results, operands == 0) ||
       is_real_result_of_complex(functional, results)) {

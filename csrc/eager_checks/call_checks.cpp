@@ -13,6 +13,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
+#include <set>
+#include <tuple>
 
 namespace ftm {
 namespace {
@@ -221,6 +224,70 @@ void check_call(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
   if (is_suspicious(op, arguments)) {
     throw_as_eager(op, arguments);
+  }
+}
+
+namespace {
+
+constexpr int64_t kMostTrialElements = 1 << 16; // some milliseconds in the slowest kernels
+
+bool has_only_integers(uint64_t dtypes) {
+  for (int dtype = 0; dtype < static_cast<int>(at::ScalarType::NumOptions); ++dtype) {
+    const bool is_in = (dtypes >> dtype & 1) != 0;
+    if (is_in && !at::isIntegralType(static_cast<at::ScalarType>(dtype), /*includeBool=*/true)) {
+      return false;
+    }
+  }
+  return dtypes != 0;
+}
+
+// Whether a call computes something and is fast on the CPU.
+bool is_good_trial(c10::ArrayRef<c10::IValue> arguments) {
+  int64_t elements = 0;
+  const auto add = [&](const at::Tensor& tensor) {
+    elements += tensor.numel();
+    return tensor.numel() != 0;
+  };
+  for (const auto& argument : arguments) {
+    if (argument.isTensor() && argument.toTensor().defined() && !add(argument.toTensor())) {
+      return false;
+    }
+    if (argument.isTensorList()) {
+      const auto tensors = argument.toTensorVector();
+      if (!std::all_of(tensors.begin(), tensors.end(), add)) {
+        return false;
+      }
+    }
+  }
+  return elements <= kMostTrialElements;
+}
+
+} // namespace
+
+void check_integer_dtypes(
+    const Op& op, c10::ArrayRef<c10::IValue> arguments, uint64_t operands,
+    const std::vector<ResultType>& results) {
+  static std::mutex mutex;
+  static auto& supported =
+      *new std::set<std::tuple<const Op*, uint64_t, uint64_t>>; // used by threads at exit
+  uint64_t made = 0;
+  for (const auto& result : results) {
+    made |= uint64_t{1} << static_cast<int>(result.type.dtype);
+  }
+  const std::tuple key(&op, operands, made);
+  if (!has_only_integers(operands)) {
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex);
+    if (supported.contains(key)) {
+      return;
+    }
+  }
+  if (is_good_trial(arguments)) {
+    throw_if_dtypes_unsupported(op, arguments);
+    const std::lock_guard lock(mutex);
+    supported.insert(key);
   }
 }
 

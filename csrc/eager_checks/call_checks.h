@@ -19,6 +19,12 @@ void check_results(
     const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> functional,
     const std::vector<ResultType>& results);
 
+// Checks that the op's CPU kernel supports integers or bools, by calling it once for each set of
+// dtypes. `operands`: the operands' dtypes, one bit each.
+void check_integer_dtypes(
+    const Op& op, c10::ArrayRef<c10::IValue> arguments, uint64_t operands,
+    const std::vector<ResultType>& results);
+
 // Whether some numbers do not fit this dtype.
 bool may_overflow(at::ScalarType dtype);
 // Checks that the call's numbers fit the dtype in which it computes. Numbers are not part of a call

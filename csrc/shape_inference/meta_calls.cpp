@@ -130,6 +130,19 @@ void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   op.handle.callBoxed(stack);
 }
 
+void throw_if_dtypes_unsupported(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  SilencedWarnings silence;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  try {
+    throw_as_eager(op, arguments);
+  } catch (const c10::Error& error) {
+    // The message of AT_DISPATCH: "clamp_cpu" not implemented for 'Bool'
+    if (error.msg().find("\" not implemented for '") != std::string::npos) {
+      throw;
+    }
+  }
+}
+
 void draw_one_on_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   draw_on_cpu(op, with_tensors_replaced(arguments, one_on_cpu, c10::kCPU));
 }

@@ -27,6 +27,10 @@ torch::jit::Stack with_tensors_replaced(
 // accepts the call.
 void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
+// Throws eager's error if the op's CPU kernel does not support the arguments' dtypes. Calls the
+// kernel like `throw_as_eager`, but ignores its other errors, which may be about the zeros.
+void throw_if_dtypes_unsupported(const Op& op, c10::ArrayRef<c10::IValue> arguments);
+
 // Throws eager's error for arguments that share memory. Each ATen kernel has its own rules for
 // outputs that overlap inputs or themselves, so this calls the CPU kernel on copies with the same
 // overlaps.

@@ -478,3 +478,33 @@ def test_every_call_names_its_line_if_asked() -> None:
         assert f"recorded at {__file__}:{message.__code__.co_firstlineno + 1})" in message()
     finally:
         _C._set_debug_locations(False)
+
+
+UNSUPPORTED_INTEGERS: dict[str, Callable[[str], object]] = {
+    "clamp of bools": lambda d: torch.ones(3, dtype=torch.bool, device=d).clamp(False, True),
+    "lower clamp of bools": lambda d: torch.ones(3, dtype=torch.bool, device=d).clamp(min=True),
+    "replicated bools": lambda d: torch.nn.functional.pad(
+        torch.ones(1, 2, 3, dtype=torch.bool, device=d), (1, 1), mode="replicate"
+    ),
+    "reflected bools": lambda d: torch.nn.functional.pad(
+        torch.ones(1, 2, 3, dtype=torch.bool, device=d), (1, 1), mode="reflect"
+    ),
+    "histogram of integers": lambda d: torch.ones(3, dtype=torch.int64, device=d).histc(4),
+    "unpooled integers": lambda d: torch.nn.functional.max_unpool2d(
+        torch.ones(1, 1, 2, 2, dtype=torch.int32, device=d),
+        torch.arange(4, device=d).reshape(1, 1, 2, 2),
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNSUPPORTED_INTEGERS)
+def test_integers_that_the_cpu_does_not_support_are_refused(case: str) -> None:
+    call = UNSUPPORTED_INTEGERS[case]
+    with pytest.raises(NotImplementedError) as eager:
+        call("cpu")
+    assert torch.ones(2, dtype=torch.bool, device="ftm").clamp(0, 1).tolist() == [1, 1]
+    for _ in range(2):  # a second call is refused as well
+        with pytest.raises(NotImplementedError) as ours:
+            call("ftm")
+        assert str(ours.value) == str(eager.value)
