@@ -9,21 +9,28 @@ import torch
 from ftm_backend.dtypes import DTYPES
 from ftm_lazy import _C, debug
 from ftm_lazy.device.device_name import NAME
-from ftm_lazy.torch_xla import _steps, backends
+from ftm_lazy.torch_xla import _steps, backends, version
+from ftm_lazy.torch_xla._devices import real_devices
 from ftm_lazy.torch_xla.utils import buffer_donor_context
 
 __all__ = [
+    "_get_git_revs",
     "_get_xla_tensor_debug_info",
+    "_get_xla_tensor_dimension_size",
     "_get_xla_tensors_dot",
     "_get_xla_tensors_hlo",
     "_get_xla_tensors_text",
+    "_init_xla_lazy_backend",
+    "_replace_xla_tensor",
     "_xla_get_default_device",
     "_xla_get_enable_alias_with_buffer_donor_config",
     "_xla_get_mat_mul_precision",
+    "_xla_real_devices",
     "_xla_set_enable_alias_with_buffer_donor_config",
     "_xla_set_mat_mul_precision",
     "_xla_step_marker",
     "_xla_sync_multi",
+    "_xla_tensors_from_aten",
 ]
 
 
@@ -91,3 +98,32 @@ def _xla_sync_multi(
 ) -> None:
     """Run all pending operations, including those that compute `tensors`."""
     _C._sync(wait)
+
+
+def _xla_tensors_from_aten(tensors: list[torch.Tensor], devices: list[str]) -> list[torch.Tensor]:
+    """Copy each tensor to its device."""
+    return [tensor.to(device) for tensor, device in zip(tensors, devices, strict=True)]
+
+
+def _xla_real_devices(devices: list[str]) -> list[str]:
+    """Return kind and global ordinal of each device."""
+    return [real_devices()[torch.device(device).index or 0] for device in devices]
+
+
+def _get_xla_tensor_dimension_size(tensor: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return the size of a dimension as an int32 tensor on the device."""
+    return torch.tensor(tensor.size(dim), dtype=torch.int32, device=tensor.device)
+
+
+def _replace_xla_tensor(tensor: torch.Tensor, source: torch.Tensor) -> None:
+    """Make a tensor refer to the data of another one."""
+    tensor.set_(source)
+
+
+def _init_xla_lazy_backend() -> None:
+    """Do nothing: the device is initialized when it is first used."""
+
+
+def _get_git_revs() -> dict[str, str]:
+    """Return the versions of torch_xla's API and of PyTorch."""
+    return {"xla": version.__version__, "torch": torch.version.git_version}

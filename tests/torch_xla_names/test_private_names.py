@@ -257,3 +257,14 @@ def test_a_checkpointed_module_runs_again_to_its_end():
     module = checkpoint_module(Counting().to("ftm"))
     module(torch.ones(1, 2, device="ftm")).sum().backward()
     assert module.ends == 2
+
+
+def test_native_functions_on_tensors() -> None:
+    (copied,) = _XLAC._xla_tensors_from_aten([torch.ones(2, 3)], ["ftm:0"])
+    assert xm.is_xla_tensor(copied)
+    assert _XLAC._get_xla_tensor_dimension_size(copied, 1).item() == 3
+    _XLAC._replace_xla_tensor(copied, torch.zeros(4, device="ftm"))
+    assert copied.tolist() == [0, 0, 0, 0]
+    assert _XLAC._xla_real_devices(["xla:0"]) == torch_xla.real_devices()
+    _XLAC._init_xla_lazy_backend()
+    assert set(_XLAC._get_git_revs()) == {"xla", "torch"}
