@@ -132,6 +132,58 @@ def test_a_thousand_barriers(pair):
     assert run_text(pair, text)[0][0] == 1000
 
 
+# Each core adds one to its element `rounds` times; then another core reads it.
+TURNS = """@program t, host
+@out o0, i64, 4
+@arena t0, 0, i64, 4
+@func add
+  @tile X, am, i64, 1x1, 1, 0
+    DLD t0[r4], 1@1 | 1@1, X
+    DWAIT X
+    @map 1 x 1, X:v0 -> X:v1
+      VADD.I64 v0, 1, v1
+    @endmap
+    DST X, t0[r4], 1@1 | 1@1
+    DWAITALL
+@ret
+@func main
+  @tile X, am, i64, 1x1, 1, 0
+    SCID r1
+    SNC r2
+    SMOV r1, r4
+    @map 1 x 1 -> X:v0
+      VMOV.I64 0, v0
+    @endmap
+    DST X, t0[r4], 1@1 | 1@1
+    DWAITALL
+  LOOP_main_0: {rounds}, {rounds}
+    @call add
+    SADD r5, 1, r5
+    SLT r5, {rounds}, r7
+    [r7] SBR LOOP_main_0
+    BARRIER
+    SADD r1, 1, r4
+    SREM r4, r2, r4
+    DLD t0[r4], 1@1 | 1@1, X
+    DWAIT X
+    BARRIER
+    DST X, o0[r4], 1@1 | 1@1
+@ret
+"""
+
+
+@pytest.mark.parametrize("cores", [2, 3])
+@pytest.mark.parametrize("rounds", [1, 300, 3000])
+def test_cores_share_a_thread_or_have_their_own(cores, rounds):
+    """Short programs run in turns on one thread; longer ones are handed over in the middle, and
+    then tried either way."""
+    image = assembler.assemble(TURNS.format(rounds=rounds))
+    with Machine(cores=cores) as machine:
+        program = machine.load(image)
+        for _ in range(30):
+            assert program.run([])[0][:cores].tolist() == [rounds] * cores
+
+
 def test_scalar_arithmetic(fast):
     cases = [
         ("SADD", 2**63 - 1, 1, -(2**63)),

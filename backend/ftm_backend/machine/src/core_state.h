@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -102,6 +104,13 @@ inline int64_t wrapping_add(int64_t a, int64_t b) {
   return int64_t(uint64_t(a) + uint64_t(b));
 }
 
+// Lets one thread run all cores in turns, each up to the next barrier, for as long as `end` is not
+// reached. Waking the other threads and meeting them takes longer than a small program.
+struct Turns {
+  std::chrono::steady_clock::time_point end;
+  std::function<void()> hand_over; // lets each core go on in its own thread
+};
+
 struct Core {
   Core();
   ~Core();
@@ -120,7 +129,12 @@ struct Core {
   std::unique_ptr<MapScratch> map_scratch;
   Checker* checker = nullptr; // in checked mode
   Team* team = nullptr;
+  Turns* turns = nullptr; // null: the other cores run in their own threads
   Counters counters;
+  // Where `run_core` goes on.
+  uint32_t at = 0;
+  uint64_t executed = 0;
+  std::vector<uint32_t> returns;
   uint32_t step = 0; // the current instruction, for messages
 
   int64_t value(const Source& s) const { return wrapping_add(r[s.reg], s.immediate); }
@@ -167,8 +181,10 @@ struct Core {
       const char* what, int32_t written_tile, int32_t written, int32_t tile, int32_t number) const;
 };
 
-// Runs the program from main to its end. Throws Fault.
-void run_core(Core& core);
+enum class Progress : uint8_t { ended, at_barrier };
+
+// Runs the program from `core.at` to its end, or in turns to the next barrier. Throws Fault.
+Progress run_core(Core& core);
 
 void run_load(Core& core, const Dma& dma);
 void run_store(Core& core, const Dma& dma);

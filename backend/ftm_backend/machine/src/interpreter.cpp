@@ -66,13 +66,13 @@ void may_stop(Core& core, uint32_t at, uint64_t executed) {
 
 } // namespace
 
-void run_core(Core& core) {
+Progress run_core(Core& core) {
   const Program& program = *core.program;
   const Step* const steps = program.steps.data();
   int64_t* const r = core.r;
-  std::vector<uint32_t> returns;
-  uint64_t executed = 0;
-  uint32_t at = program.entry;
+  std::vector<uint32_t>& returns = core.returns;
+  uint64_t executed = core.executed;
+  uint32_t at = core.at;
   for (;; ++at) {
     const Step& s = steps[at];
     if ((r[s.predicate] != 0) == s.negated) continue;
@@ -109,7 +109,7 @@ void run_core(Core& core) {
         if (returns.empty()) {
           if (core.checker) core.checker->wait_all();
           core.counters.instructions += executed;
-          return;
+          return Progress::ended;
         }
         at = returns.back();
         returns.pop_back();
@@ -122,6 +122,11 @@ void run_core(Core& core) {
       case isa::FTM_OP_BARRIER:
         if (core.checker) core.checker->wait_all();
         may_stop(core, at, executed);
+        if (core.turns) {
+          core.at = at + 1;
+          core.executed = executed;
+          return Progress::at_barrier;
+        }
         wait_for_team(core);
         break;
       case isa::FTM_OP_MAP: run_map(core, *program.maps[s.target], a(), b()); break;
@@ -147,6 +152,9 @@ void run_core(Core& core) {
       case isa::FTM_OP_FOLD: run_fold(core, program.windows[s.target]); break;
       case isa::FTM_OP_TRANS: run_transpose(core, program.matrices[s.target], s.flags); break;
     }
+    // The others have not begun this turn, so only core 0 can hand over within one.
+    if (core.turns && core.id == 0 && std::chrono::steady_clock::now() > core.turns->end)
+      core.turns->hand_over();
   }
 }
 

@@ -2,18 +2,58 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "checker.h"
 #include "isa_gen.h"
 
 namespace ftm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A program that takes no longer in turns is not tried in threads.
+constexpr std::chrono::microseconds kShort(300);
+constexpr ThreadChoice::Duration kUnknown = ThreadChoice::Duration::zero();
+
+constexpr const char* kDeserted =
+    "waits at a BARRIER that another core never reaches: that one has ended";
+
+} // namespace
+
+ThreadChoice::Duration ThreadChoice::limit() {
+  if (is_new_) return kShort;
+  if (threads_ == kUnknown) return turns_ == kUnknown ? kUnknown : kShort;
+  if (turns_ == kUnknown) return threads_;
+  const bool are_turns_faster = turns_ <= threads_;
+  if (--wait_ < 0) {
+    wait_ = next_wait_;
+    next_wait_ = std::min(2 * next_wait_, kMostWait);
+    return are_turns_faster ? kUnknown : threads_;
+  }
+  return are_turns_faster ? std::max<Duration>(threads_ * 3 / 2, kShort) : kUnknown;
+}
+
+void ThreadChoice::note(Duration time, Duration limit, bool handed_over) {
+  const auto mix = [&](Duration& mean) {
+    mean = mean == kUnknown || mean == Duration::max() ? time : (mean * 3 + time) / 4;
+  };
+  if (limit == kUnknown) {
+    mix(threads_);
+  } else if (!handed_over) {
+    mix(turns_);
+  } else if (!is_new_) {
+    if (turns_ != kUnknown && turns_ <= threads_) wait_ = next_wait_ = kFirstWait; // an accident?
+    turns_ = threads_ == kUnknown ? kUnknown : Duration::max();
+  }
+  is_new_ = false;
+}
 
 void wait_for_team(Core& core) {
   switch (core.team->meet()) {
     case Team::Met::all: break;
-    case Team::Met::deserted:
-      throw Fault("waits at a BARRIER that another core never reaches: that one has ended");
+    case Team::Met::deserted: throw Fault(kDeserted);
     case Team::Met::given_up: throw Fault(""); // the core that failed reports the reason
   }
   if (core.checker) core.checker->next_epoch();
@@ -102,7 +142,7 @@ void Machine::take_jobs() {
       wait_while(posted_, seen);
       continue;
     }
-    const auto before = std::chrono::steady_clock::now();
+    const auto before = Clock::now();
     fault_.clear();
     interrupted_ = false;
     try {
@@ -110,13 +150,20 @@ void Machine::take_jobs() {
     } catch (const std::exception& e) {
       fault_ = e.what();
     }
+    ThreadChoice& choice = job->loaded->choice;
+    const auto limit = count_ > 1 && !checked_ ? choice.limit() : kUnknown;
     if (fault_.empty()) {
-      turn_.fetch_add(1, std::memory_order_release);
-      wake_all(turn_);
-      run_part(0);
-      gate_.meet();
+      if (limit > kUnknown) {
+        run_in_turns(limit);
+      } else {
+        turn_.fetch_add(1, std::memory_order_release);
+        wake_all(turn_);
+        run_part(0);
+        gate_.meet();
+      }
     }
-    const auto time = std::chrono::steady_clock::now() - before;
+    const auto time = Clock::now() - before;
+    choice.note(time, limit, handed_over_);
     finish(*job, uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));
   }
   current_ = nullptr;
@@ -136,6 +183,7 @@ void Machine::follow(int32_t id) {
 void Machine::start(Job& job) {
   const Program& program = *job.loaded->program;
   team_.reset();
+  handed_over_ = false;
   uint8_t* gsm = gsm_.ensure(program.space_bytes[3] + 1);
   uint8_t* arena = job.arena ? job.arena : arena_.ensure(program.arena_bytes + 1);
   for (size_t i = 0; i < program.buffers.size(); ++i) {
@@ -167,6 +215,10 @@ void Machine::seat(Seat& seat, int32_t id) {
   std::copy(job.scalars.begin(), job.scalars.end(), seat.registers.begin() + 64);
   seat.registers[size_t(program.one_register())] = 1;
   core.r = seat.registers.data();
+  core.turns = nullptr;
+  core.at = program.entry;
+  core.executed = 0;
+  core.returns.clear();
 
   const uint8_t* bases[4] = {
       nullptr, seat.am.ensure(program.space_bytes[1] + 1),
@@ -183,38 +235,97 @@ void Machine::seat(Seat& seat, int32_t id) {
   core.slots = mine.slots.data();
 }
 
+// Runs a core's part in its own thread.
 void Machine::run_part(int32_t id) {
   Seat& mine = *seats_[size_t(id)];
   Core& core = mine.core;
   std::unique_ptr<Checker> checker;
+  const bool is_done = report_faults(id, [&] {
+    if (!handed_over_) {
+      seat(mine, id);
+      if (checked_) checker = std::make_unique<Checker>(core, *shadow_);
+      core.checker = checker.get();
+      // Slots of GSM tiles are those of core 0, so they must exist before any core starts.
+      if (team_.meet() != Team::Met::all) return;
+      core.shared_slots = seats_[0]->core.slots;
+    }
+    run_core(core);
+    team_.leave();
+  });
+  if (!is_done) team_.give_up();
+}
+
+// Runs all cores in this thread, in turns; if that takes longer than `limit`, core 0 alone.
+void Machine::run_in_turns(ThreadChoice::Duration limit) {
+  Turns turns{Clock::now() + limit, [this] { hand_over(); }};
+  for (int32_t id = 0; id < count_; ++id) {
+    const auto prepare = [&] {
+      Core& core = seats_[size_t(id)]->core;
+      seat(*seats_[size_t(id)], id);
+      core.checker = nullptr;
+      core.shared_slots = seats_[0]->core.slots;
+      core.turns = &turns;
+    };
+    if (!report_faults(id, prepare)) return;
+  }
+  for (int32_t ended = 0; ended == 0;) {
+    for (int32_t id = 0; id < count_; ++id) {
+      Core& core = seats_[size_t(id)]->core;
+      Progress progress{};
+      const bool is_done = report_faults(id, [&] {
+        progress = run_core(core);
+        if (progress == Progress::at_barrier && ended > 0) throw Fault(kDeserted);
+        if (handed_over_) team_.leave();
+      });
+      if (handed_over_) {
+        if (!is_done) team_.give_up();
+        gate_.meet();
+        return;
+      }
+      if (!is_done) return;
+      ended += progress == Progress::ended;
+    }
+    if (ended == 0 && Clock::now() > turns.end) {
+      hand_over();
+      run_part(0);
+      gate_.meet();
+      return;
+    }
+    if (ended > 0 && ended < count_) report_faults(0, [] { throw Fault(kDeserted); });
+  }
+}
+
+// Lets the other cores go on in their threads.
+void Machine::hand_over() {
+  for (auto& seat : seats_) seat->core.turns = nullptr;
+  handed_over_ = true;
+  turn_.fetch_add(1, std::memory_order_release);
+  wake_all(turn_);
+}
+
+// Calls `run` for a core; returns false if it throws, which is then the run's fault unless there is
+// one already.
+bool Machine::report_faults(int32_t id, const std::function<void()>& run) {
   std::string message;
   bool interrupted = false;
   try {
-    seat(mine, id);
-    if (checked_) checker = std::make_unique<Checker>(core, *shadow_);
-    core.checker = checker.get();
-    // Slots of GSM tiles are those of core 0, so they must exist before any core starts.
-    if (team_.meet() != Team::Met::all) return;
-    core.shared_slots = seats_[0]->core.slots;
-    run_core(core);
-    team_.leave();
-    return;
+    run();
+    return true;
   } catch (const Fault& fault) {
     message = fault.what();
-    if (message.empty()) return;
+    if (message.empty()) return true; // another core has failed
+    const Core& core = seats_[size_t(id)]->core;
     interrupted = dynamic_cast<const Interrupted*>(&fault) != nullptr;
     message = core.program->where(core.step) + ": core " + std::to_string(id) + " " + message;
   } catch (const std::bad_alloc&) {
     message = "out of memory";
   }
-  {
-    std::lock_guard<std::mutex> lock(fault_mutex_);
-    if (fault_.empty()) {
-      fault_ = message;
-      interrupted_ = interrupted;
-    }
+  std::lock_guard<std::mutex> lock(fault_mutex_);
+  if (fault_.empty()) {
+    fault_ = message;
+    interrupted_ = interrupted;
   }
-  team_.give_up();
+  return false;
 }
 
 void Machine::finish(Job& job, uint64_t nanoseconds) {

@@ -1,8 +1,11 @@
-// The machine: one thread per core, and the queue of jobs that they run one after another.
+// The machine: one thread per core, and the queue of jobs that they run one after another. The
+// first thread runs all cores of short jobs.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +18,27 @@
 
 namespace ftm {
 
+// Chooses whether a program's cores run in turns on one thread or each in its own. Meeting at a
+// barrier takes threads 5 microseconds where processors are idle, and a hundred where they are not,
+// so this depends on the program and on the machine's load: both ways are timed, and the slower one
+// is tried again from time to time.
+class ThreadChoice {
+ public:
+  using Duration = std::chrono::nanoseconds;
+
+  // How long the next run may take in turns before it is handed over; 0: it starts in all threads.
+  Duration limit();
+  // Notes the time of a run for which `limit` was the limit.
+  void note(Duration time, Duration limit, bool handed_over);
+
+ private:
+  bool is_new_ = true;
+  Duration threads_{0}, turns_{0}; // of runs each way; 0: unknown
+  int wait_ = kFirstWait, next_wait_ = kFirstWait; // runs until the slower way is tried again
+
+  static constexpr int kFirstWait = 8, kMostWait = 256;
+};
+
 // A program on this machine, with per-core state that is kept between runs.
 struct Loaded {
   std::unique_ptr<Program> program;
@@ -23,6 +47,7 @@ struct Loaded {
     const uint8_t* bases[4] = {}; // scratchpads that the slots were made for, by space
   };
   std::vector<PerCore> cores;
+  ThreadChoice choice;
 };
 
 struct Job {
@@ -70,6 +95,9 @@ class Machine {
   void follow(int32_t id);
   void start(Job& job);
   void run_part(int32_t id);
+  void run_in_turns(ThreadChoice::Duration limit);
+  void hand_over();
+  bool report_faults(int32_t id, const std::function<void()>& run);
   void seat(Seat& seat, int32_t id);
   void finish(Job& job, uint64_t nanoseconds);
 
@@ -84,6 +112,7 @@ class Machine {
   Team gate_; // the end of a job
   std::atomic<uint32_t> turn_{0}; // counts jobs; cores other than 0 wait for the next one
   Job* current_ = nullptr;
+  bool handed_over_ = false; // the cores are in the middle of the job
   std::unique_ptr<struct Shadow> shadow_;
   std::mutex fault_mutex_;
   std::string fault_;
