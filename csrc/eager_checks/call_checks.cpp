@@ -242,8 +242,11 @@ bool has_only_integers(uint64_t dtypes) {
 }
 
 // Whether a call computes something and is fast on the CPU.
-bool is_good_trial(c10::ArrayRef<c10::IValue> arguments) {
+bool is_good_trial(c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
   int64_t elements = 0;
+  for (const auto& result : results) {
+    elements += c10::multiply_integers(result.type.sizes); // more than of operands if it broadcasts
+  }
   const auto add = [&](const at::Tensor& tensor) {
     elements += tensor.numel();
     return tensor.numel() != 0;
@@ -284,7 +287,7 @@ void check_integer_dtypes(
       return;
     }
   }
-  if (is_good_trial(arguments)) {
+  if (is_good_trial(arguments, results)) {
     throw_if_dtypes_unsupported(op, arguments);
     const std::lock_guard lock(mutex);
     supported.insert(key);
