@@ -2,7 +2,8 @@
 
 A dynamic-shape program is assembled like any other, from a text that has polynomials of symbols in
 place of numbers (``{64*s0+1}``). The image that results is specialized to the sizes seen. Its
-`ImageTemplate` produces the image for other sizes by patching numbers, which takes microseconds.
+`ImageTemplate` has a relocation for each number that depends on symbols, and produces the image
+for other sizes by applying them, which takes microseconds.
 Such an image is as good as one compiled for its sizes: nothing is computed at run time.
 """
 
@@ -16,20 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend import assembler, symbolic
-from ftm_backend.assembler import image_layout
+from ftm_backend import symbolic
+from ftm_backend.assembler.image_writer import link
 from ftm_backend.assembler.immediate_encoder import to_bits
-from ftm_backend.symbolic import (
-    PLACEHOLDER,
-    SymbolicExpressionError,
-    compile_expressions,
-    round_to_dtype,
-)
+from ftm_backend.symbolic import SymbolicExpressionError, compile_expressions, round_to_dtype
 from ftm_backend.target.element_types import BY_TOKEN
 
 __all__ = ["ImageTemplate", "TemplateError", "assemble"]
 
-_NARROW = PLACEHOLDER >> 32
 _HOLDS: dict[str, Callable[[int], bool]] = {
     "==": lambda n: n == 0,
     "!=": lambda n: n != 0,
@@ -37,9 +32,9 @@ _HOLDS: dict[str, Callable[[int], bool]] = {
 }
 _MOST = 1 << 64
 _MASK = (1 << 64) - 1
-_TEXT_BYTES, _CHARACTER_BYTES, _PLACE_BYTES = 64, 12, 200
-"""Measured with tracemalloc: a text is kept as a string and as compiled code, a place as a tuple
-and in the arrays of `_writes`."""
+_TEXT_BYTES, _CHARACTER_BYTES, _RELOCATION_BYTES = 64, 12, 200
+"""Measured with tracemalloc: a text is kept as a string and as compiled code, a relocation as a
+tuple and in the arrays of `_writes`."""
 
 
 class TemplateError(ValueError):
@@ -48,20 +43,20 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class ImageTemplate:
-    """How to patch the image of a dynamic-shape program for other sizes.
+    """The relocations of a dynamic-shape program's image, and its guards.
 
     Attributes:
         symbols: Names of the symbols, in the order of their values.
         texts: Distinct polynomials of the numbers that depend on symbols.
-        places: For each such number in the image: first byte, number of bytes, index into
-            ``texts``.
+        relocations: For each such number in the image: first byte, number of bytes, index
+            into ``texts``.
         guards: Polynomial, relation to 0 (``==``, ``!=`` or ``>=``), and the place in the compiler
             that added the guard.
     """
 
     symbols: tuple[str, ...]
     texts: tuple[str, ...]
-    places: tuple[tuple[int, int, int], ...]
+    relocations: tuple[tuple[int, int, int], ...]
     guards: tuple[tuple[str, str, str], ...]
 
     @property
@@ -71,7 +66,7 @@ class ImageTemplate:
         return (
             _TEXT_BYTES * len(texts)
             + _CHARACTER_BYTES * sum(map(len, texts))
-            + _PLACE_BYTES * len(self.places)
+            + _RELOCATION_BYTES * len(self.relocations)
         )
 
     def admits(self, values: Sequence[int]) -> bool:
@@ -111,14 +106,14 @@ class ImageTemplate:
         ]
 
     def image(self, image: bytes, values: Sequence[int]) -> bytes:
-        """Patch an image for other values.
+        """Apply the relocations for other values.
 
         Args:
             image: The image for any values.
             values: Values of the symbols, for which `admits` is true.
 
         Raises:
-            TemplateError: A number does not fit into its place.
+            TemplateError: A number does not fit into its field.
         """
         try:
             numbers = self._bits(values)
@@ -167,32 +162,32 @@ class ImageTemplate:
 
     @functools.cached_property
     def _writes(self) -> list[tuple[type, np.ndarray, np.ndarray]]:
-        """For each size of places: its type, all bytes to write, and the text of each place."""
+        """For each width: its type, all bytes to write, and the text of each relocation."""
         writes: list[tuple[type, np.ndarray, np.ndarray]] = []
         for size, kind in ((8, np.uint64), (4, np.uint32)):
-            starts = np.array([at for at, n, _ in self.places if n == size], np.int64)
-            which = np.array([k for _, n, k in self.places if n == size], np.int64)
+            starts = np.array([at for at, n, _ in self.relocations if n == size], np.int64)
+            which = np.array([k for _, n, k in self.relocations if n == size], np.int64)
             writes.append((kind, (starts[:, None] + np.arange(size)).reshape(-1), which))
         return writes
 
     def to_bytes(self) -> bytes:
         """Serialize as JSON."""
-        return json.dumps([self.symbols, self.texts, self.places, self.guards]).encode()
+        return json.dumps([self.symbols, self.texts, self.relocations, self.guards]).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes, image_bytes: int) -> ImageTemplate:
         """Deserialize; TemplateError unless ``data`` is a template for ``image_bytes`` bytes."""
         try:
-            symbols, texts, places, guards = json.loads(data)
+            symbols, texts, relocations, guards = json.loads(data)
             template = cls(
                 tuple(symbols),
                 tuple(texts),
-                tuple((at, n, k) for at, n, k in places),
+                tuple((at, n, k) for at, n, k in relocations),
                 tuple((t, r, p) for t, r, p in guards),
             )
             good = all(
                 n in (4, 8) and 0 <= at <= image_bytes - n and 0 <= k < len(template.texts)
-                for at, n, k in template.places
+                for at, n, k in template.relocations
             )
             good = good and all(relation in _HOLDS for _, relation, _ in template.guards)
             values = [1] * len(template.symbols)
@@ -212,7 +207,7 @@ class ImageTemplate:
             raise TemplateError(f"the dynamic-shape program is damaged: {error}") from None
         if not good or len(values) != len(set(template.symbols)):
             raise TemplateError(
-                "the dynamic-shape program is damaged: its places are not in its image"
+                "the dynamic-shape program is damaged: a relocation is not in its image"
             )
         return template
 
@@ -225,72 +220,15 @@ def assemble(text: str) -> tuple[bytes, ImageTemplate | None]:
 
     Raises:
         AsmError: The text is no program.
-        TemplateError: A symbolic size ended up where it cannot be located.
     """
+    linked = link(text)
     symbols = symbolic.current_env()
     if symbols is None:
-        return assembler.assemble(text), None
-    with symbols.placing() as placed:
-        image = assembler.assemble(text)
-    places = [(at, size, found) for at, size, found in _placeholders(image, len(placed.texts))]
-    if sorted(found for _, _, found in places) != list(range(len(placed.texts))):
-        raise TemplateError("a symbolic size was encoded in a way that cannot be located")
-    texts = list(dict.fromkeys(placed.texts))
-    number = {text: k for k, text in enumerate(texts)}
+        return linked.image, None
+    number: dict[str, int] = {}
+    relocations = tuple(
+        (r.offset, r.width, number.setdefault(r.expression, len(number)))
+        for r in linked.relocations
+    )
     guards = tuple((guard.size, guard.relation, guard.place) for guard in symbols.guards.values())
-    template = ImageTemplate(
-        tuple(symbols.values),
-        tuple(texts),
-        tuple((at, size, number[placed.texts[k]]) for at, size, k in places),
-        guards,
-    )
-    return template.image(image, tuple(symbols.values.values())), template
-
-
-def _placeholders(image: bytes, count: int) -> list[tuple[int, int, int]]:
-    """Find each placeholder in an image: first byte, number of bytes, and its number."""
-    found: list[tuple[int, int, int]] = []
-    header = 0
-    for at, size in _integers(image_layout.HEADER.dtype):
-        found += _look(image, np.array([header + at]), size, count)
-    for number, (_, kind) in enumerate(image_layout.SECTIONS):
-        entry = image_layout.HEADER.size + number * image_layout.SECTION.size
-        start, records = image_layout.SECTION.struct.unpack_from(image, entry)
-        if kind == "B" or not records:
-            continue
-        fields, step = (
-            (list(_integers(kind.dtype)), kind.size)
-            if isinstance(kind, image_layout.LayoutRecord)
-            else ([(0, 8)], 8)
-        )
-        rows = start + np.arange(records) * step
-        for at, size in fields:
-            found += _look(image, rows + at, size, count)
-    return found
-
-
-def _integers(dtype: Any, start: int = 0) -> list[tuple[int, int]]:
-    """Return first byte and size of every 4- or 8-byte integer of a record."""
-    if dtype.subdtype is not None:
-        base, (count,) = dtype.subdtype
-        return [place for k in range(count) for place in _integers(base, start + k * base.itemsize)]
-    if dtype.names is None:
-        return [(start, dtype.itemsize)] if dtype.itemsize in (4, 8) else []
-    return [
-        place
-        for name in dtype.names
-        for place in _integers(dtype.fields[name][0], start + dtype.fields[name][1])
-    ]
-
-
-def _look(image: bytes, starts: np.ndarray, size: int, count: int) -> list[tuple[int, int, int]]:
-    data = np.frombuffer(image, np.uint8)
-    numbers: Any = (
-        data[starts[:, None] + np.arange(size)]
-        .copy()
-        .view(np.uint64 if size == 8 else np.uint32)
-        .reshape(-1)
-    )
-    base = PLACEHOLDER if size == 8 else _NARROW
-    hits = np.flatnonzero((numbers >= base) & (numbers < base + count))
-    return [(int(starts[k]), size, int(numbers[k]) - base) for k in hits]
+    return linked.image, ImageTemplate(tuple(symbols.values), tuple(number), relocations, guards)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ftm_backend.assembler import image_layout
-from ftm_backend.assembler.image_layout import INSTRUCTION, NONE
+from ftm_backend.assembler.image_layout import NONE
 from ftm_backend.assembler.instruction_encoder import InstructionEncoder
 from ftm_backend.assembler.map_encoder import MapEncoder
 from ftm_backend.assembler.object_files import OBJECTS, Bases, ObjectFile, make_object
+from ftm_backend.assembler.section_writer import Relocation, SectionWriter
 from ftm_backend.assembler.symbol_table import SymbolTable
 from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.asm.parser import parse
-from ftm_backend.symbolic import ceildiv, image_field, sym_max
+from ftm_backend.symbolic import ceildiv, current_env, sym_max
 from ftm_backend.target import instruction_table
 from ftm_backend.target.element_types import MEMORY_ALIGNMENT, SPACES
 from ftm_backend.target.instruction_table import OPCODES
@@ -42,6 +43,11 @@ def assemble(program: p.AsmProgram | str, *, with_text: bool = True) -> bytes:
     Raises:
         AsmError: The program is wrong; the message has line, column and the line itself.
     """
+    return link(program, with_text=with_text).image
+
+
+def link(program: p.AsmProgram | str, *, with_text: bool = True) -> LinkedImage:
+    """Assemble a program that may have symbolic sizes; the arguments are those of `assemble`."""
     if isinstance(program, str):
         program = parse(program, OBJECTS.get)
     elif not program.source:
@@ -52,6 +58,13 @@ def assemble(program: p.AsmProgram | str, *, with_text: bool = True) -> bytes:
 def verify(program: p.AsmProgram | str) -> None:
     """Check everything that `assemble` checks; raise AsmError."""
     assemble(program, with_text=False)
+
+
+class LinkedImage(NamedTuple):
+    """An image for the hints of symbolic sizes, and where these sizes are in it."""
+
+    image: bytes
+    relocations: list[Relocation]
 
 
 class _Strings:
@@ -74,11 +87,11 @@ class _Assembler:
         self.strings = _Strings()
         self.encoder = InstructionEncoder(self.symbols)
         self.maps = MapEncoder(self.encoder)
-        self.code, self.functions, self.labels, self.tiles = (
-            bytearray(),
-            bytearray(),
-            bytearray(),
-            bytearray(),
+        self.code = self.encoder.code
+        self.functions = SectionWriter(image_layout.FUNCTION)
+        self.labels, self.tiles = (
+            SectionWriter(image_layout.LABEL),
+            SectionWriter(image_layout.TILE),
         )
         self.collected = {
             "tiles": self.tiles,
@@ -91,7 +104,7 @@ class _Assembler:
             "labels": self.labels,
         }
 
-    def run(self, with_text: bool) -> bytes:
+    def run(self, with_text: bool) -> LinkedImage:
         for function in self.symbols.code():
             self._function(function)
         self._refuse_recursion()
@@ -104,25 +117,15 @@ class _Assembler:
         )
         arena = functools.reduce(sym_max, ends, 0)
         buffers, shapes, data = self._buffers()
-        sections: dict[str, bytes | bytearray] = {
+        text = "\n".join(self.program.source).encode(errors="replace") if with_text else b""
+        sections = {
+            **self.collected,
             "buffers": buffers,
             "scalars": self._scalars(),
             "shapes": shapes,
-            "tiles": self.tiles,
             "functions": self.functions,
-            "instructions": self.code,
             "arguments": self.encoder.arguments,
-            "dims": self.encoder.dims,
-            "maps": self.maps.maps,
-            "map_inputs": self.maps.inputs,
-            "map_outputs": self.maps.outputs,
-            "map_ops": self.maps.ops,
-            "immediates": struct.pack(
-                f"<{len(self.maps.immediates.bits)}Q", *self.maps.immediates.bits
-            ),
-            "labels": self.labels,
-            "const_data": data,
-            "text": "\n".join(self.program.source).encode(errors="replace") if with_text else b"",
+            "immediates": self.maps.immediates.bits,
         }
         header = (
             self.strings.add(self.program.name),
@@ -133,8 +136,8 @@ class _Assembler:
             len(self.symbols.scalars),
             arena,
         )
-        sections["strings"] = self.strings.blob
-        return _join(sections, header)
+        blobs = {"strings": bytes(self.strings.blob), "const_data": data, "text": text}
+        return _link(sections, blobs, header)
 
     def _function(self, function: p.AsmFunction) -> None:
         number = self.symbols.functions[function.name]
@@ -142,8 +145,7 @@ class _Assembler:
         buffers = [symbol.number for symbol in parameters.buffers.values()]
         scalars = [scalar for scalar, _ in parameters.scalars.values()]
         starts = {name: len(records) for name, records in self.collected.items()}
-        bases = {name: start // _SIZES[name] for name, start in starts.items()}
-        bases |= {
+        bases = starts | {
             "function": number,
             "line": function.line,
             "buffers": buffers[0] if buffers else len(self.symbols.buffers),
@@ -154,8 +156,8 @@ class _Assembler:
             self._keep(function, starts, bases, names)
         else:
             self._relocate(function.object, bases)
-        count = len(self.code) // INSTRUCTION.size - bases["instructions"]
-        self.functions += image_layout.FUNCTION.pack(
+        count = len(self.code) - bases["instructions"]
+        self.functions.append(
             self.strings.add(function.name),
             bases["instructions"],
             count,
@@ -174,7 +176,7 @@ class _Assembler:
             records[section]["name"] = [self.strings.add(name) for name in names]
         self.symbols.tile_count += len(records["tiles"])
         for section, collected in self.collected.items():
-            collected += records[section].tobytes()
+            collected.extend(records[section].tobytes())
 
     def _keep(
         self,
@@ -185,10 +187,13 @@ class _Assembler:
     ) -> None:
         """Cache the function's records for other programs, if it is self-contained."""
         lines = self.program.source[function.line : function.end - 1]
-        parts = {name: bytes(records[starts[name] :]) for name, records in self.collected.items()}
+        parts = {
+            name: bytes(records.data[starts[name] * _SIZES[name] :])
+            for name, records in self.collected.items()
+        }
         encoded = make_object(function, parts, bases, self.maps.immediates.keys, names)
         # Symbolic sizes belong to one program.
-        if encoded is not None and not any("{" in line for line in lines):
+        if encoded is not None and current_env() is None:
             OBJECTS.put((self.program.machine, "\n".join(lines)), encoded, encoded.size)
 
     def _encode(
@@ -201,10 +206,10 @@ class _Assembler:
         encode, encode_map = self.encoder.encode, self.maps.encode
         for item in function.items:
             if isinstance(item, p.AsmInstruction):
-                self.code += encode(item)
+                encode(item)
             elif isinstance(item, p.MapBlock):
-                self.code += encode_map(item)
-        self.code += INSTRUCTION.pack(
+                encode_map(item)
+        self.code.append(
             OPCODES["@ret"],
             0,
             NONE,
@@ -224,21 +229,21 @@ class _Assembler:
         )
         for symbol in tiles.values():
             t = symbol.tile
-            self.tiles += image_layout.TILE.pack(
+            self.tiles.append(
                 self.strings.add(t.name),
                 number,
                 SPACES[t.space],
                 symbol.type.number,
                 t.depth,
-                image_field(t.rows),
-                image_field(t.columns),
+                t.rows,
+                t.columns,
                 0,
                 t.offset,
                 symbol.slot_bytes,
             )
         for label, position in listed:
             bounds = label.bounds or (NONE, NONE)
-            self.labels += image_layout.LABEL.pack(self.strings.add(label.name), position, *bounds)
+            self.labels.append(self.strings.add(label.name), position, *bounds)
         return {"tiles": tuple(tiles), "labels": tuple(label.name for label, _ in listed)}
 
     def _refuse_recursion(self) -> None:
@@ -265,9 +270,10 @@ class _Assembler:
                 if callee not in done:
                     path.append((callee, 0))
 
-    def _buffers(self) -> tuple[bytes, bytes, bytes]:
-        buffers, data = bytearray(), bytearray()
-        shapes: list[int] = []
+    def _buffers(self) -> tuple[SectionWriter, SectionWriter, bytes]:
+        """Return the sections of buffers and shapes, and the data of constants."""
+        buffers, shapes = SectionWriter(image_layout.BUFFER), SectionWriter("q")
+        data = bytearray()
         arguments = {"in": 0, "out": 0}
         parameters = (
             symbol for table in self.symbols.parameters for symbol in table.buffers.values()
@@ -283,7 +289,7 @@ class _Assembler:
             elif buffer.kind in arguments:
                 offset = arguments[buffer.kind]
                 arguments[buffer.kind] += 1
-            buffers += image_layout.BUFFER.pack(
+            buffers.append(
                 self.strings.add(buffer.name),
                 _BUFFER_NUMBER[buffer.kind],
                 symbol.type.number,
@@ -294,31 +300,42 @@ class _Assembler:
                 elements * symbol.type.bytes,
                 offset,
             )
-            shapes += buffer.shape
-        return bytes(buffers), struct.pack(f"<{len(shapes)}q", *shapes), bytes(data)
+            for extent in buffer.shape:
+                shapes.append(extent)
+        return buffers, shapes, bytes(data)
 
-    def _scalars(self) -> bytes:
+    def _scalars(self) -> SectionWriter:
+        section = SectionWriter(image_layout.SCALAR)
         numbers = {"f64": 0, "i64": 4}
         scalars = [
             *self.symbols.scalars.items(),
             *(item for table in self.symbols.parameters for item in table.scalars.items()),
         ]
-        return b"".join(
-            image_layout.SCALAR.pack(self.strings.add(name), numbers[dtype])
-            for name, (_, dtype) in scalars
-        )
+        for name, (_, dtype) in scalars:
+            section.append(self.strings.add(name), numbers[dtype])
+        return section
 
 
-def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> bytes:
+def _link(
+    sections: dict[str, SectionWriter], blobs: dict[str, bytes], header: Sequence[int]
+) -> LinkedImage:
     """Join header, directory and sections, each section aligned to 64 bytes."""
     start = image_layout.HEADER.size + image_layout.SECTION.size * len(image_layout.SECTIONS)
     directory, body = bytearray(), bytearray()
-    for name, kind in image_layout.SECTIONS:
+    relocations: list[Relocation] = []
+    for name, _ in image_layout.SECTIONS:
         body += bytes(-(start + len(body)) % MEMORY_ALIGNMENT)
-        size = kind.size if isinstance(kind, image_layout.LayoutRecord) else struct.calcsize(kind)
-        directory += image_layout.SECTION.pack(start + len(body), len(sections[name]) // size)
-        body += sections[name]
-    head = image_layout.HEADER.pack(
+        at = start + len(body)
+        if name in blobs:
+            directory += image_layout.SECTION.pack(at, len(blobs[name]))
+            body += blobs[name]
+        else:
+            section = sections[name]
+            relocations += (r._replace(offset=at + r.offset) for r in section.relocations)
+            directory += image_layout.SECTION.pack(at, len(section))
+            body += section.data
+    head = SectionWriter(image_layout.HEADER)
+    head.append(
         int.from_bytes(image_layout.MAGIC, "little"),
         image_layout.VERSION,
         len(image_layout.SECTIONS),
@@ -326,7 +343,7 @@ def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> byte
         start + len(body),
         *header,
     )
-    return head + bytes(directory) + bytes(body)
+    return LinkedImage(bytes(head.data + directory + body), [*head.relocations, *relocations])
 
 
 def read_sections(image: bytes) -> dict[str, Any]:

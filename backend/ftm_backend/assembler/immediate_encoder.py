@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import cast
 
-from ftm_backend.symbolic import FloatBits, SymFloat, SymInt, as_symfloat, is_integer
+from ftm_backend.symbolic import (
+    FloatBits,
+    SymFloat,
+    SymInt,
+    as_symfloat,
+    is_integer,
+    round_to_dtype,
+)
 from ftm_backend.target.element_types import ElementType
 
 _FLOAT_LIMIT = {"f32": 3.4028235677973366e38, "f16": 65520.0}
 """Numbers of at least this magnitude round to infinity."""
 
 
-def to_bits(value: int | float, element: ElementType) -> int:
-    """Return the bits of ``value`` in ``element`` as an unsigned integer.
+def to_bits(value: int | float, element: ElementType) -> int | FloatBits:
+    """Return the bits of ``value`` in ``element`` as an unsigned integer, or symbolic.
 
     Raises:
         ValueError: A float where an integer is needed, or an integer out of range.
     """
     if element.kind == "float" and isinstance(value, (SymInt, SymFloat)):
-        return cast(int, FloatBits(as_symfloat(value).text, element.token))
+        number = as_symfloat(value)
+        hint = _float_bits(round_to_dtype(number.value, element.token), element)
+        return FloatBits(f"{element.token}:{number.text}", hint)
     if element.kind == "float":
         return _float_bits(float(value), element)
     if not is_integer(value):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ftm_backend.assembler.image_layout import ARGUMENT, DIM, FLAGS, INSTRUCTION, NONE
+from ftm_backend.assembler.image_layout import ARGUMENT, FLAGS, INSTRUCTION, NONE
 from ftm_backend.assembler.operand_encoder import ZERO, OperandEncoder, Value
 from ftm_backend.assembler.operand_verifier import CHECKS
+from ftm_backend.assembler.section_writer import SectionWriter
 from ftm_backend.assembler.symbol_table import BufferSymbol, SymbolTable
 from ftm_backend.ir.asm import program as p
 from ftm_backend.target import instruction as i
@@ -32,19 +33,21 @@ def flags_of(item: p.AsmInstruction) -> int:
 
 
 class InstructionEncoder(OperandEncoder):
-    """Encodes the instructions of functions; collects dimension and argument records."""
+    """Encodes the instructions of functions; collects them, their dimensions and arguments."""
 
     def __init__(self, symbols: SymbolTable) -> None:
         super().__init__(symbols)
-        self.arguments = bytearray()
+        self.code = SectionWriter(INSTRUCTION)
+        self.arguments = SectionWriter(ARGUMENT)
         self.calls: list[tuple[int, int]] = []
         self._flags: dict[tuple[str, tuple[str, ...]], int] = {}
 
-    def encode(self, item: p.AsmInstruction) -> bytes:
-        """Return the record of one instruction."""
+    def encode(self, item: p.AsmInstruction) -> None:
+        """Append the record of one instruction."""
         line, name = item.line, item.name
         if name == "@call":
-            return self._call(item)
+            self._call(item)
+            return
         row = BY_NAME.get(name)
         if row is None or row.in_map:
             known = f"{name} belongs inside @map" if row else f"unknown instruction {name!r}"
@@ -59,7 +62,7 @@ class InstructionEncoder(OperandEncoder):
         target = dst = buffer = NONE
         tiles = [NONE, NONE, NONE]
         values = [ZERO, ZERO, ZERO, ZERO]
-        first = len(self.dims) // DIM.size
+        first = len(self.dims)
         rows = columns = place = scalars = sides = 0
         for number, (operand, wanted) in enumerate(zip(item.operands, row.operands, strict=True)):
             kind = wanted.kind
@@ -93,7 +96,7 @@ class InstructionEncoder(OperandEncoder):
         predicate, negated = item.predicate or (NONE, False)
         if predicate != NONE:
             self.register(predicate, line, None)
-        return INSTRUCTION.pack(
+        self.code.append(
             OPCODES[name],
             flags,
             predicate,
@@ -134,7 +137,7 @@ class InstructionEncoder(OperandEncoder):
         self._flags[item.name, item.suffixes] = flags
         return flags
 
-    def _call(self, item: p.AsmInstruction) -> bytes:
+    def _call(self, item: p.AsmInstruction) -> None:
         line = item.line
         called, *arguments = item.operands
         name = called.name if isinstance(called, p.SymbolName) else ""
@@ -153,21 +156,19 @@ class InstructionEncoder(OperandEncoder):
                 f"{name} has {len(wanted)} parameters ({names}), found {len(arguments)} arguments",
                 line,
             )
-        first = len(self.arguments) // ARGUMENT.size
+        first = len(self.arguments)
         for number, (argument, parameter) in enumerate(zip(arguments, wanted, strict=True), 1):
             if isinstance(parameter, BufferSymbol):
                 buffer = self._bound(argument, parameter, line, number)
-                self.arguments += ARGUMENT.pack(
-                    buffer.number, 0, *self.index(argument, line, number)
-                )
+                self.arguments.append(buffer.number, 0, *self.index(argument, line, number))
             else:
-                self.arguments += ARGUMENT.pack(
+                self.arguments.append(
                     NONE, 0, *self._bound_scalar(argument, parameter[1], line, number)
                 )
         predicate, negated = item.predicate or (NONE, False)
         if predicate != NONE:
             self.register(predicate, line, None)
-        return INSTRUCTION.pack(
+        self.code.append(
             OPCODES["@call"],
             0,
             predicate,

@@ -7,7 +7,7 @@ results are held, and which are computed directly in the output's tile
 
 from __future__ import annotations
 
-from ftm_backend.assembler.image_layout import INSTRUCTION, MAP, MAP_INPUT, MAP_OP, MAP_OUTPUT, NONE
+from ftm_backend.assembler.image_layout import MAP, MAP_INPUT, MAP_OP, MAP_OUTPUT, NONE
 from ftm_backend.assembler.instruction_encoder import InstructionEncoder
 from ftm_backend.assembler.map_type_checker import (
     KIND,
@@ -16,6 +16,7 @@ from ftm_backend.assembler.map_type_checker import (
     TypedMapBody,
     TypedOperation,
 )
+from ftm_backend.assembler.section_writer import SectionWriter
 from ftm_backend.ir.asm import program as p
 from ftm_backend.target.instruction_table import ACCESSES, OPCODES, REDUCTIONS, SCOPES
 
@@ -34,15 +35,11 @@ class MapEncoder:
         self.error = encoder.error
         self.immediates = ImmediateTypes()
         self.typer = MapTypeChecker(encoder, self.immediates)
-        self.maps, self.inputs, self.outputs, self.ops = (
-            bytearray(),
-            bytearray(),
-            bytearray(),
-            bytearray(),
-        )
+        self.maps, self.inputs = SectionWriter(MAP), SectionWriter(MAP_INPUT)
+        self.outputs, self.ops = SectionWriter(MAP_OUTPUT), SectionWriter(MAP_OP)
 
-    def encode(self, item: p.MapBlock) -> bytes:
-        """Append the records of ``item`` and return its instruction record."""
+    def encode(self, item: p.MapBlock) -> None:
+        """Append the records of ``item``, among them its instruction."""
         body = self.typer.run(item)
         self._check(item)
         if len(body.operations) > _MOST_OPERATIONS:
@@ -51,15 +48,11 @@ class MapEncoder:
                 "possible",
                 item.line,
             )
-        first = (
-            len(self.inputs) // MAP_INPUT.size,
-            len(self.outputs) // MAP_OUTPUT.size,
-            len(self.ops) // MAP_OP.size,
-        )
+        first = len(self.inputs), len(self.outputs), len(self.ops)
         for number, entry in enumerate(item.inputs, 1):
             tile = self.encoder.tile(entry.tile, item.line, number)
             slot = self.encoder.index(entry.tile, item.line, number)
-            self.inputs += MAP_INPUT.pack(
+            self.inputs.append(
                 tile.number, ACCESSES.index(entry.access), tile.type.number, 0, *slot
             )
         for number, (out, value) in enumerate(
@@ -69,7 +62,7 @@ class MapEncoder:
             slot = self.encoder.index(out.tile, item.line, number)
             kind, index = _place(value, len(item.inputs))
             reduction = REDUCTIONS.index(out.reduction) + 1 if out.reduction else 0
-            self.outputs += MAP_OUTPUT.pack(
+            self.outputs.append(
                 tile.number,
                 SCOPES.index(out.scope),
                 reduction,
@@ -82,9 +75,9 @@ class MapEncoder:
                 *slot,
             )
         for operation in body.operations:
-            self.ops += _pack(operation, body, len(item.inputs))
-        number = len(self.maps) // MAP.size
-        self.maps += MAP.pack(
+            self.ops.append(*_fields(operation, body, len(item.inputs)))
+        number = len(self.maps)
+        self.maps.append(
             first[0],
             len(item.inputs),
             first[1],
@@ -98,7 +91,7 @@ class MapEncoder:
         predicate, negated = item.predicate or (NONE, False)
         if predicate != NONE:
             self.encoder.register(predicate, item.line, None)
-        return INSTRUCTION.pack(
+        self.encoder.code.append(
             OPCODES["@map"],
             0,
             predicate,
@@ -179,7 +172,8 @@ def _place(value: int, inputs: int) -> tuple[int, int]:
     return (_INPUT, value) if value < inputs else (_RESULT, value - inputs)
 
 
-def _pack(operation: TypedOperation, body: TypedMapBody, inputs: int) -> bytes:
+def _fields(operation: TypedOperation, body: TypedMapBody, inputs: int) -> tuple[int, ...]:
+    """Return the fields of an operation's record."""
     fields: list[int] = []
     for source in operation.sources:
         kind, index = (
@@ -190,7 +184,7 @@ def _pack(operation: TypedOperation, body: TypedMapBody, inputs: int) -> bytes:
         fields += (kind, source.type.number, index)
     for _ in range(3 - len(operation.sources)):
         fields += _ABSENT
-    return MAP_OP.pack(
+    return (
         operation.opcode,
         operation.type,
         operation.from_type,

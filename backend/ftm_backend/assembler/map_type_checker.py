@@ -13,7 +13,9 @@ from ftm_backend.assembler.image_layout import NONE, OPERAND_KINDS
 from ftm_backend.assembler.immediate_encoder import to_bits
 from ftm_backend.assembler.instruction_encoder import InstructionEncoder
 from ftm_backend.assembler.operand_encoder import Value
+from ftm_backend.assembler.section_writer import SectionWriter
 from ftm_backend.ir.asm import program as p
+from ftm_backend.symbolic import FloatBits
 from ftm_backend.target import instruction as i
 from ftm_backend.target.element_types import (
     BY_SUFFIX,
@@ -275,8 +277,8 @@ class ImmediateTypes:
     """The immediate pool: the bits of each distinct (value, type)."""
 
     def __init__(self) -> None:
-        self.bits: list[int] = []
-        self.keys: list[tuple[Key, int]] = []
+        self.bits = SectionWriter("Q")
+        self.keys: list[tuple[Key, int | FloatBits]] = []
         self._indices: dict[Key, int] = {}
 
     def intern(self, value: int | float, element: ElementType) -> int:
@@ -287,7 +289,7 @@ class ImmediateTypes:
             return self.add((key, to_bits(value, element)))
         return found
 
-    def add(self, entry: tuple[Key, int]) -> int:
+    def add(self, entry: tuple[Key, int | FloatBits]) -> int:
         """Add an entry of another pool and return its index."""
         key, bits = entry
         found = self._indices.get(key)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ftm_backend.assembler.image_layout import DIM, MOST_DIMS, MOST_SIDES, NONE
+from ftm_backend.assembler.section_writer import SectionWriter
 from ftm_backend.assembler.symbol_table import BufferSymbol, ParameterTable, SymbolTable, TileSymbol
 from ftm_backend.ir.asm import program as p
 from ftm_backend.symbolic import is_integer
@@ -31,7 +32,7 @@ class OperandEncoder:
     def __init__(self, symbols: SymbolTable) -> None:
         self.symbols = symbols
         self.error = symbols.report.error
-        self.dims = bytearray()
+        self.dims = SectionWriter(DIM)
         self.tiles: dict[str, TileSymbol] = {}
         self.labels: dict[str, int] = {}
         self.function = 0
@@ -135,7 +136,7 @@ class OperandEncoder:
         total = 1
         for extent, stride in pairs:
             value = self.value(extent, line, operand)
-            self.dims += DIM.pack(*value, *self.value(stride, line, operand))
+            self.dims.append(*value, *self.value(stride, line, operand))
             if value[1] != NONE or value[2] != NONE:
                 total = -1
             else:

@@ -31,14 +31,13 @@ from ftm_backend.symbolic.parser import (
     substitute,
 )
 from ftm_backend.symbolic.partial_order import PartialOrder
-from ftm_backend.symbolic.shape_env import PLACEHOLDER, Guard, ShapeEnv, current_env
+from ftm_backend.symbolic.shape_env import Guard, ShapeEnv, current_env
 from ftm_backend.symbolic.specialize import (
     as_integer,
     ceildiv,
     divides,
     guarded_equal,
     guarded_less,
-    image_field,
     is_integer,
     lower_bound,
     may_exceed_one,
@@ -60,7 +59,6 @@ from ftm_backend.symbolic.symfloat import (
 from ftm_backend.symbolic.symint import SymInt
 
 __all__ = [
-    "PLACEHOLDER",
     "SIZE_PATTERN",
     "FloatBits",
     "Guard",

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ftm_backend.symbolic.polynomial import Polynomial, without
 
-__all__ = ["PLACEHOLDER", "Guard", "ShapeEnv", "current_env"]
+__all__ = ["Guard", "ShapeEnv", "current_env"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,6 @@ class ShapeEnv:
         self._divided_bounds_cache: dict[
             frozenset[tuple[tuple[str, ...], int]], tuple[float, float]
         ] = {}
-        self._placeholders: list[str] | None = None
         for name, (value, least) in values.items():
             self.declare(name, value, least)
 
@@ -228,44 +227,6 @@ class ShapeEnv:
             self._quotients[text] = divided
         self._bounds.setdefault(text, (low, high))
         return text
-
-    def placeholder(self, size: _Spelled) -> int:
-        """Return a number that stands for `size` while `placing` is active."""
-        assert self._placeholders is not None
-        self._placeholders.append(size.text)
-        return PLACEHOLDER + len(self._placeholders) - 1
-
-    def placing(self) -> _PlaceholderRecorder:
-        """Record placeholders: inside of the block, sizes convert to numbers from `PLACEHOLDER` on.
-
-        The returned context manager lists the sizes' texts in ``texts``, in the order of their
-        numbers. Nothing is specialized meanwhile.
-        """
-        return _PlaceholderRecorder(self)
-
-    @property
-    def is_placing(self) -> bool:
-        """Whether sizes convert to placeholders."""
-        return self._placeholders is not None
-
-
-PLACEHOLDER = 0x5A17_0000_0000_0000
-"""First of the numbers that stand for sizes in an image that becomes a template."""
-
-
-class _PlaceholderRecorder:
-    """Context manager of `ShapeEnv.placing`."""
-
-    def __init__(self, symbols: ShapeEnv) -> None:
-        self._symbols = symbols
-        self.texts: list[str] = []
-
-    def __enter__(self) -> _PlaceholderRecorder:
-        self._symbols._placeholders = self.texts
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._symbols._placeholders = None
 
 
 def _round_to_multiples(polynomial: Polynomial, low: float, high: float) -> tuple[float, float]:

@@ -18,7 +18,6 @@ __all__ = [
     "ceildiv",
     "divides",
     "guarded_equal",
-    "image_field",
     "is_integer",
     "lower_bound",
     "may_exceed_one",
@@ -145,15 +144,3 @@ def sym_max(left: int, right: int) -> int:
     if statically_known_ge(left, right):
         return left
     return right if statically_known_ge(right, left) else max(left, right)
-
-
-def image_field(size: int) -> int:
-    """Convert a size to a 32-bit field of an image.
-
-    A placeholder has 64 bits; its marker and its number are packed into 32.
-    """
-    if not isinstance(size, SymInt):
-        return size
-    wide = size.__index__()
-    # of a placeholder: the marker, and its number
-    return wide >> 32 | wide & 0xFFFF

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -141,23 +142,16 @@ def operation(symbol: str, left: Number, right: Number) -> SymFloat:
     return SymFloat(f"({texts[0]}{symbol}{texts[1]})", _REAL[symbol](*values), tuple(sizes))
 
 
-class FloatBits:
+class FloatBits(NamedTuple):
     """The bit pattern of a symbolic float in a dtype, for the constant pool of an image.
 
     Attributes:
         text: ``dtype:expression``.
+        value: The bits for the sizes seen.
     """
 
-    __slots__ = ("_symbols", "text")
-
-    def __init__(self, text: str, dtype: str) -> None:
-        """Bind the expression to the current environment."""
-        self.text, self._symbols = f"{dtype}:{text}", current_env()
-
-    def __index__(self) -> int:
-        """Return a placeholder; valid only while the environment records placeholders."""
-        assert self._symbols is not None, "bits are of a general program"
-        return self._symbols.placeholder(self)
+    text: str
+    value: int
 
 
 def parse_symfloat(text: str) -> SymFloat:

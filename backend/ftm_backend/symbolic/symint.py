@@ -1,9 +1,8 @@
 """`SymInt`: an integer with the polynomial that it equals.
 
 Rules for callers: `__index__` and `__int__` specialize, comparisons guard, arithmetic does
-neither. Two methods have side effects: `__str__` registers the text in its `ShapeEnv` so that
-`read` finds the same object again, and `__index__` returns a placeholder instead of the hint while
-the environment records placeholders.
+neither. One method has a side effect: `__str__` registers the text in its `ShapeEnv` so that `read`
+finds the same object again.
 """
 
 from __future__ import annotations
@@ -321,12 +320,7 @@ class SymInt:
     # ----------------------------------------------------------------------
 
     def __index__(self) -> int:
-        """Specialize: guard equality with the hint and return it.
-
-        While the environment records placeholders, return a placeholder and record no guard.
-        """
-        if self._symbols.is_placing:
-            return self._symbols.placeholder(self)
+        """Specialize: guard equality with the hint and return it."""
         self._symbols.require(_signed(self - self.value), "==")
         return self.value
 
