@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from ftm_backend import symbolic
+from ftm_backend.assembler.image_layout import with_call_ops
 from ftm_backend.codegen import function_cache
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.compiler_stages import MIDEND_STAGES, CompilerStage, position, stages
 from ftm_backend.executable import Executable
 from ftm_backend.lru import PROGRAMS, LRUCache
+from ftm_backend.midend.analysis.kernel_ops import kernel_ops
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.retry_policy import NONE, Restrictions, after_kernel, without_pass
 from ftm_backend.midend.transforms.fusion import fusion_cache
@@ -72,6 +74,7 @@ def compile(
     texts: dict[str, str] = {}
     seconds: dict[str, float] = {}
     asm, image, template = "", b"", None
+    ops: list[tuple[int, ...]] = []
     missing: dict[str, function_cache.Signature] = {}
     symbols = symbolic.parse_declarations(trace_text)
     with symbols or nullcontext():
@@ -87,13 +90,15 @@ def compile(
                     )
             if options.keep_texts and current.name != "image":
                 texts[current.name] = str(current.write(value))
+            if current.name == "outline-kernels":
+                ops = kernel_ops(value.kernels)
             if current.name == "asm":
                 asm = value
             if current.name == "image":
                 image, template = value
     if shelf is not None:
         function_cache.store(missing, options.machine, shelf)
-    return Executable(image, asm, options.machine, texts, template, seconds)
+    return Executable(with_call_ops(image, ops), asm, options.machine, texts, template, seconds)
 
 
 def infer_sizes(text: str) -> str | None:

@@ -9,13 +9,14 @@ type.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 MAGIC = b"FTMIMAGE"
-VERSION = 4
+VERSION = 5
 NONE = -1
 """An absent index or register."""
 MOST_DIMS = 16
@@ -335,13 +336,38 @@ SECTIONS: tuple[tuple[str, LayoutRecord | str], ...] = (
     ("strings", "B"),
     ("const_data", "B"),
     ("text", "B"),
+    ("call_ops", "q"),
 )
 """Sections in the order of the directory.
 
 A string is an offset into ``strings``, where each string ends with 0. Buffers are in the order
 inputs, outputs, constants, arena regions, GSM regions, parameters; scalars in the order arguments,
-parameters. ``text`` is the assembly text, or empty.
+parameters. ``text`` is the assembly text, or empty. ``call_ops`` has, for each call of main in the
+order of the text, how many operations of the trace it computes and their numbers; it is empty for a
+program without a trace. It only serves names in profiles and messages.
 """
+
+_SECTION_ALIGNMENT = 64
+
+
+def with_call_ops(image: bytes, ops: Sequence[Sequence[int]]) -> bytes:
+    """Return an image with its last section, ``call_ops``.
+
+    Args:
+        image: An image in which that section is empty.
+        ops: For each call of main the numbers of the operations that it computes.
+    """
+    entry = HEADER.size + SECTION.size * (len(SECTIONS) - 1)
+    header = list(HEADER.struct.unpack_from(image))
+    words = [word for numbers in ops for word in (len(numbers), *numbers)]
+    body = bytearray(image)
+    body += bytes(-len(body) % _SECTION_ALIGNMENT)
+    SECTION.struct.pack_into(body, entry, len(body), len(words))
+    body += struct.pack(f"<{len(words)}q", *words)
+    header[[field.name for field in HEADER.fields].index("bytes")] = len(body)
+    HEADER.struct.pack_into(body, 0, *header)
+    return bytes(body)
+
 
 OPERAND_KINDS = ("NONE", "RESULT", "INPUT", "IMMEDIATE", "SCALAR", "REGISTER")
 BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "GSM", "PARAMETER")

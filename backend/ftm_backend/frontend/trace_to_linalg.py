@@ -6,14 +6,14 @@ of inputs and outputs, because a ``u8`` tensor is ``i8`` from here on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ftm_backend.dtypes import memory
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoweringError, StridedValue
 from ftm_backend.frontend.oplib.op_registry import RECORDS
 from ftm_backend.frontend.scalar_math import ScalarExpr
-from ftm_backend.ir.linalg.function import LinalgFunction
+from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement, Update
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, Trace
 
 __all__ = ["LoweringError", "TraceLowering", "lower"]
@@ -30,8 +30,9 @@ def lower(trace: Trace) -> LinalgFunction:
     """
     from ftm_backend.frontend import complex, ops  # noqa: F401  (registers the records)
 
-    trace, _ = complex.expand_complex(trace)
-    return TraceLowering(trace).run()
+    origins = trace.op_numbers()
+    trace, positions = complex.expand_complex(trace)
+    return TraceLowering(trace, [origins[position] for position in positions]).run()
 
 
 class TraceLowering:
@@ -40,11 +41,13 @@ class TraceLowering:
     Attributes:
         values: The lowered values, by the trace's numbering.
         scalars: The runtime scalars.
+        origins: For each node the number of the recorded operation (`Trace.op_numbers`).
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, origins: Sequence[int | None] | None = None) -> None:
         """Declare the function's inputs."""
         self.trace = trace
+        self.origins = trace.op_numbers() if origins is None else origins
         self.builder = LinalgBuilder()
         self.values: list[StridedValue | None] = [
             self.builder.input(type_) for type_ in trace.params
@@ -53,9 +56,12 @@ class TraceLowering:
 
     def run(self) -> LinalgFunction:
         """Lower all nodes and return the function."""
-        for node in self.trace.nodes:
-            self.node(node)
         function = self.builder.function
+        for node, origin in zip(self.trace.nodes, self.origins, strict=True):
+            before = len(function.body)
+            self.node(node)
+            if origin is not None:
+                _set_origin(function.body[before:], origin)
         for number in self.trace.results:
             value = self.values[number]
             assert value is not None, "a trace does not return undefined tensors"
@@ -106,6 +112,15 @@ class TraceLowering:
         """Convert an argument: references to values, dtypes to tokens, tuples to lists."""
         convert = _CONVERSIONS.get(type(value))
         return value if convert is None else convert(self, value)
+
+
+def _set_origin(made: Iterable[Statement | Update | SequentialLoop], origin: int) -> None:
+    """Set the operation that statements compute, also in the bodies of loops."""
+    for item in made:
+        if isinstance(item, SequentialLoop):
+            _set_origin(item.body.body, origin)
+        elif isinstance(item, Statement):
+            item.origins = (origin,)
 
 
 _OPERANDS = frozenset({"self", "other"})

@@ -24,7 +24,9 @@ _TICK = 50  # milliseconds between checks for Python signals while a thread wait
 _INTERRUPTED = 3
 
 __all__ = [
+    "BARRIER",
     "Interrupted",
+    "KernelSpan",
     "LoadedProgram",
     "Machine",
     "MachineError",
@@ -75,6 +77,33 @@ class MachineStats:
     mm_flops: int
     map_elements: int
     nanoseconds: int
+
+
+@dataclass(frozen=True)
+class KernelSpan:
+    """The time that one core spent in one call of main, or at a barrier; see ``ftm_span``."""
+
+    call: int
+    core: int
+    begin: int
+    end: int
+    wait: int
+    dma_bytes: int
+    mm_flops: int
+    map_operations: int
+
+
+BARRIER = -1
+"""`KernelSpan.call` of a barrier between calls."""
+
+
+class _Span(ctypes.Structure):
+    _fields_ = [
+        ("call", ctypes.c_int32),
+        ("core", ctypes.c_int32),
+        ("begin", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+    ] + [(name, ctypes.c_uint64) for name in list(KernelSpan.__dataclass_fields__)[4:]]
 
 
 class _Config(ctypes.Structure):
@@ -141,6 +170,15 @@ def _library(path: Path) -> Any:
         "ftm_interrupt": (None, [pointer]),
         "ftm_release": (None, [pointer]),
         "ftm_stats": (None, [pointer, ctypes.POINTER(_Stats)]),
+        "ftm_record_spans": (None, [pointer, ctypes.c_int]),
+        "ftm_job_spans": (
+            ctypes.c_uint64,
+            [pointer, ctypes.POINTER(ctypes.POINTER(_Span))],
+        ),
+        "ftm_call_ops": (
+            ctypes.c_uint64,
+            [pointer, ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))],
+        ),
     }
     for kind in ("input", "scalar", "output"):
         signatures[f"ftm_{kind}_count"] = (ctypes.c_int32, [pointer])
@@ -219,6 +257,10 @@ class Machine:
             *(int(getattr(raw, name)) for name in MachineStats.__dataclass_fields__)
         )
 
+    def record_spans(self, on: bool = True) -> None:
+        """Record when each core is in each call, for jobs that start later."""
+        self._library.ftm_record_spans(self._handle, int(on))
+
     def close(self) -> None:
         """Finish submitted jobs and end the machine's threads."""
         handle, self._handle = self._handle, None
@@ -251,6 +293,18 @@ class LoadedProgram:
         self.scalars = self._tensors("scalar")
         self.outputs = self._tensors("output")
         self.arena_bytes = int(self._library.ftm_arena_bytes(self._handle))
+        self.call_ops = self._call_ops()
+
+    def _call_ops(self) -> list[tuple[int, ...]]:
+        """Return the recorded operations of each call of main, the costliest first."""
+        address = ctypes.POINTER(ctypes.c_int64)()
+        count = self._library.ftm_call_ops(self._handle, ctypes.byref(address))
+        words, ops = address[:count], []
+        while words:
+            length = words[0]
+            ops.append(tuple(words[1 : 1 + length]))
+            words = words[1 + length :]
+        return ops
 
     def _tensors(self, kind: str) -> tuple[TensorArgument, ...]:
         info, found = _TensorInfo(), []
@@ -333,7 +387,11 @@ class LoadedProgram:
 
 
 class MachineJob:
-    """One submitted run; keeps its arrays alive until it has ended."""
+    """One submitted run; keeps its arrays alive until it has ended.
+
+    Attributes:
+        spans: When each core was in each call, if the machine recorded it; set by `wait`.
+    """
 
     def __init__(
         self,
@@ -343,6 +401,7 @@ class MachineJob:
         scalars: np.ndarray,
     ) -> None:
         self._handle = None
+        self.spans: list[KernelSpan] = []
         self._program, self._inputs, self._outputs, self._scalars = (
             program,
             inputs,
@@ -398,6 +457,12 @@ class MachineJob:
 
     def _end(self) -> int:
         handle, self._handle = self._handle, None
+        address = ctypes.POINTER(_Span)()
+        count = self._program._library.ftm_job_spans(handle, ctypes.byref(address))
+        self.spans = [
+            KernelSpan(*(getattr(span, name) for name in KernelSpan.__dataclass_fields__))
+            for span in address[:count]
+        ]
         return int(self._program._library.ftm_wait(handle, self._message, _MESSAGE_BYTES))
 
     def __del__(self) -> None:

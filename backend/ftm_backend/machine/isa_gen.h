@@ -8,7 +8,7 @@
 namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 5;
 constexpr uint64_t kFingerprint = 0xb934e68a6dfcb44aull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
@@ -732,7 +732,8 @@ enum SectionIndex {
   FTM_SECTION_STRINGS = 14,  // array of uint8_t
   FTM_SECTION_CONST_DATA = 15,  // array of uint8_t
   FTM_SECTION_TEXT = 16,  // array of uint8_t
-  FTM_SECTIONS = 17,
+  FTM_SECTION_CALL_OPS = 17,  // array of int64_t
+  FTM_SECTIONS = 18,
 };
 
 }  // namespace ftm::isa

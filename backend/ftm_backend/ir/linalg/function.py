@@ -189,6 +189,8 @@ class Statement:
         gathers: Values that the body reads at computed indices.
         attributes: Attributes of the operation, by name.
         tensors: See above.
+        origins: Numbers of the recorded operations that it computes, its own first. For names in
+            profiles and messages only: no pass, key or hash may depend on it.
     """
 
     op: str
@@ -199,6 +201,7 @@ class Statement:
     gathers: list[Value] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     tensors: tuple[Tensor, ...] = ()
+    origins: tuple[int, ...] = ()
 
     @property
     def volume(self) -> int:
@@ -339,6 +342,11 @@ def statements_of(function: LinalgFunction) -> Iterator[Statement]:
             yield item
         elif isinstance(item, SequentialLoop):
             yield from statements_of(item.body)
+
+
+def united_origins(*statements: Statement) -> tuple[int, ...]:
+    """Return the origins of a statement that is made of others, those of the first one first."""
+    return tuple(dict.fromkeys(origin for each in statements for origin in each.origins))
 
 
 def walk(nodes: Iterable[Node]) -> list[Node]:

@@ -187,6 +187,20 @@ class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
             types.extend(node.results)
         return types
 
+    def op_numbers(self) -> list[int | None]:
+        """Return for each node its number among those that compute; None for a view.
+
+        Names of kernels refer to these numbers. They are the same in all forms of a trace, which
+        differ in their views only.
+        """
+        numbers: list[int | None] = []
+        count = 0
+        for node in self.nodes:
+            computes = node.op != "ftm.view"
+            numbers.append(count if computes else None)
+            count += computes
+        return numbers
+
     def verify(self) -> None:
         """Raise TraceError, naming the node, unless the trace is well-formed and canonical."""
         from ftm_backend.ir.trace.verifier import verify

@@ -134,6 +134,31 @@ FTM_API int ftm_poll(const ftm_job* job, uint32_t milliseconds);
  * would lose that input. */
 FTM_API void ftm_interrupt(ftm_job* job);
 
+/* Turns on (1) or off (0) the recording of spans, for jobs that start later. It costs two readings
+ * of the clock for each call and core. A machine may lack this function and the next two. */
+FTM_API void ftm_record_spans(ftm_machine* machine, int on);
+
+#define FTM_BARRIER (-1)
+
+/* The time that one core spent in one call of main, or at a barrier between calls. */
+typedef struct {
+  int32_t call; /* number of the call in the text of main, or FTM_BARRIER                */
+  int32_t core;
+  int64_t begin, end; /* nanoseconds since 1970                                                */
+  uint64_t wait; /* nanoseconds of these at barriers inside of the call                   */
+  uint64_t dma_bytes; /* by this core in this call, as in ftm_stats_data                       */
+  uint64_t mm_flops;
+  uint64_t map_operations; /* operations of maps on single elements */
+} ftm_span;
+
+/* Returns the number of spans of a job that has ended, and their address, which is valid until
+ * ftm_wait or ftm_release. Spans are in order of time for each core. */
+FTM_API uint64_t ftm_job_spans(const ftm_job* job, const ftm_span** spans);
+
+/* Returns the length of a program's list of recorded operations, and its address, which is valid
+ * until ftm_unload: for each call of main the number of its operations, and their numbers. */
+FTM_API uint64_t ftm_call_ops(const ftm_program* program, const int64_t** words);
+
 /* Frees the handle without waiting; the job still runs. */
 FTM_API void ftm_release(ftm_job* job);
 

@@ -15,6 +15,7 @@
 namespace ftm {
 
 class Checker;
+class SpanLog;
 class Team;
 struct MapScratch;
 
@@ -80,7 +81,9 @@ struct View {
   int64_t start; // element of the buffer
 };
 
-struct Counters { uint64_t instructions = 0, dma_bytes = 0, mm_flops = 0, map_elements = 0; };
+struct Counters {
+  uint64_t instructions = 0, dma_bytes = 0, mm_flops = 0, map_elements = 0, map_operations = 0;
+};
 
 // Memory that is 64-byte aligned and may be read up to kSlack bytes past its end.
 class Memory {
@@ -128,6 +131,7 @@ struct Core {
   Memory sums; // scratch of reductions
   std::unique_ptr<MapScratch> map_scratch;
   Checker* checker = nullptr; // in checked mode
+  SpanLog* spans = nullptr; // if spans are recorded
   Team* team = nullptr;
   Turns* turns = nullptr; // null: the other cores run in their own threads
   Counters counters;

@@ -15,6 +15,7 @@ class Loader : Declarations {
 
   std::unique_ptr<Program> load() {
     read_steps();
+    read_call_ops();
     shrink();
     return std::move(program_);
   }
@@ -27,6 +28,17 @@ class Loader : Declarations {
     p.dmas.shrink_to_fit();
     p.matrices.shrink_to_fit();
     p.windows.shrink_to_fit();
+  }
+
+  void read_call_ops() {
+    Program& p = *program_;
+    p.call_ops.assign(call_ops_.begin(), call_ops_.end());
+    for (uint32_t at = p.entry; at < p.steps.size(); ++at) {
+      if (p.steps[at].opcode == isa::FTM_OP_CALL) {
+        p.first_call = p.steps[at].target;
+        break;
+      }
+    }
   }
 
   void read_steps() {

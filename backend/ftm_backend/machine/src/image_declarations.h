@@ -17,6 +17,7 @@ class Declarations : Sections {
 
   using Sections::arguments_;
   using Sections::buffers_;
+  using Sections::call_ops_;
   using Sections::dims_;
   using Sections::functions_;
   using Sections::instructions_;

@@ -52,6 +52,7 @@ Sections::Sections(const void* data, size_t size) : bytes_(size / 8 + 1), size_(
   strings_ = section<char>(isa::FTM_SECTION_STRINGS);
   constants_ = section<uint8_t>(isa::FTM_SECTION_CONST_DATA);
   text_ = section<char>(isa::FTM_SECTION_TEXT);
+  call_ops_ = section<int64_t>(isa::FTM_SECTION_CALL_OPS);
   require(strings_.count == 0 || strings_[strings_.count - 1] == 0, "strings without an end");
 }
 

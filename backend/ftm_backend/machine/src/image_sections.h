@@ -51,6 +51,7 @@ class Sections {
   Records<char> strings_;
   Records<uint8_t> constants_;
   Records<char> text_;
+  Records<int64_t> call_ops_;
 
  private:
   const uint8_t* base() const { return reinterpret_cast<const uint8_t*>(bytes_.data()); }

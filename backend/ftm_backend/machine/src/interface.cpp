@@ -185,6 +185,21 @@ void ftm_interrupt(ftm_job* handle) {
       found, ftm::Phase::stopping, std::memory_order_relaxed);
 }
 
+void ftm_record_spans(ftm_machine* machine, int on) {
+  machine->machine.record_spans(on != 0);
+}
+
+uint64_t ftm_job_spans(const ftm_job* handle, const ftm_span** spans) {
+  *spans = handle->job->spans.data();
+  return handle->job->spans.size();
+}
+
+uint64_t ftm_call_ops(const ftm_program* program, const int64_t** words) {
+  const std::vector<int64_t>& ops = program->loaded->program->call_ops;
+  *words = ops.data();
+  return ops.size();
+}
+
 void ftm_release(ftm_job* handle) {
   delete handle;
 }

@@ -2,6 +2,7 @@
 #include "checker.h"
 #include "core_state.h"
 #include "isa_gen.h"
+#include "span_log.h"
 
 namespace ftm {
 namespace {
@@ -64,6 +65,19 @@ void may_stop(Core& core, uint32_t at, uint64_t executed) {
         std::to_string(core.most_instructions) + ": an endless loop?");
 }
 
+// Waits for all cores, and records the time: as a span of its own between calls of main.
+void wait_in_span(Core& core, bool between_calls) {
+  if (between_calls) {
+    core.spans->begin(FTM_BARRIER, core.counters);
+    wait_for_team(core);
+    core.spans->end(core.counters);
+    return;
+  }
+  const int64_t begin = nanoseconds_now();
+  wait_for_team(core);
+  core.spans->add_wait(nanoseconds_now() - begin);
+}
+
 } // namespace
 
 Progress run_core(Core& core) {
@@ -101,6 +115,7 @@ Progress run_core(Core& core) {
         may_stop(core, at, executed);
         if (returns.size() > program.functions.size())
           throw Fault("recursion: a function calls itself");
+        if (core.spans && returns.empty()) core.spans->begin(s.target, core.counters);
         returns.push_back(at);
         core.bind(program.calls[size_t(s.target)]);
         at = uint32_t(program.calls[size_t(s.target)].target) - 1;
@@ -113,6 +128,7 @@ Progress run_core(Core& core) {
         }
         at = returns.back();
         returns.pop_back();
+        if (core.spans && returns.empty()) core.spans->end(core.counters);
         continue;
       default: break;
     }
@@ -127,7 +143,8 @@ Progress run_core(Core& core) {
           core.executed = executed;
           return Progress::at_barrier;
         }
-        wait_for_team(core);
+        if (core.spans) wait_in_span(core, returns.empty());
+        else wait_for_team(core);
         break;
       case isa::FTM_OP_MAP: run_map(core, *program.maps[s.target], a(), b()); break;
       case isa::FTM_OP_DLD:

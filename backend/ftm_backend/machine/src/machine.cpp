@@ -151,7 +151,9 @@ void Machine::take_jobs() {
       fault_ = e.what();
     }
     ThreadChoice& choice = job->loaded->choice;
-    const auto limit = count_ > 1 && !checked_ ? choice.limit() : kUnknown;
+    // In turns, a span of one core would contain the time of others.
+    const bool may_take_turns = count_ > 1 && !checked_ && !seats_[0]->spans;
+    const auto limit = may_take_turns ? choice.limit() : kUnknown;
     if (fault_.empty()) {
       if (limit > kUnknown) {
         run_in_turns(limit);
@@ -192,6 +194,11 @@ void Machine::start(Job& job) {
     if (b.kind == isa::FTM_BUFFER_GSM) job.buffers[i] = gsm + b.offset;
   }
   shadow_ = checked_ ? std::make_unique<Shadow>(program, job.buffers.data()) : nullptr;
+  const bool records = records_spans_;
+  for (size_t id = 0; id < seats_.size(); ++id) {
+    seats_[id]->spans.reset();
+    if (records) seats_[id]->spans.emplace(int32_t(id));
+  }
   current_ = &job;
 }
 
@@ -209,6 +216,7 @@ void Machine::seat(Seat& seat, int32_t id) {
         job.buffers[i], program.buffers[i].elements, int32_t(i), job.donated[i] != 0, 0};
   core.views = seat.views.data();
   core.phase = &job.phase;
+  core.spans = seat.spans ? &*seat.spans : nullptr;
   core.most_instructions = most_instructions_;
   core.strips = seat.strips.ensure(program.strip_bytes + 1);
   seat.registers.assign(size_t(program.registers()), 0);
@@ -328,6 +336,19 @@ bool Machine::report_faults(int32_t id, const std::function<void()>& run) {
   return false;
 }
 
+// Moves the cores' spans to the job, with calls numbered from main's first one.
+void Machine::collect_spans(Job& job) {
+  const int32_t first = job.loaded->program->first_call;
+  for (auto& seat : seats_) {
+    if (!seat->spans) continue;
+    for (ftm_span span : seat->spans->spans()) {
+      if (span.call != FTM_BARRIER) span.call -= first;
+      job.spans.push_back(span);
+    }
+    seat->spans.reset();
+  }
+}
+
 void Machine::finish(Job& job, uint64_t nanoseconds) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -343,6 +364,7 @@ void Machine::finish(Job& job, uint64_t nanoseconds) {
       c = Counters{};
     }
   }
+  collect_spans(job);
   if (job.done) job.done(job.user, fault_.empty() ? 0 : 1, fault_.c_str());
   {
     std::lock_guard<std::mutex> lock(job.mutex);

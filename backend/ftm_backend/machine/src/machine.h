@@ -8,12 +8,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core_state.h"
 #include "ftm_machine.h"
+#include "span_log.h"
 #include "team.h"
 
 namespace ftm {
@@ -66,6 +68,7 @@ struct Job {
   bool ended = false;
   std::string fault; // empty: success
   bool interrupted = false;
+  std::vector<ftm_span> spans; // of all cores, if they are recorded
 };
 
 class Machine {
@@ -80,6 +83,8 @@ class Machine {
   // Throws Error.
   void submit(std::shared_ptr<Job> job);
   ftm_stats_data stats() const;
+  // Turns the recording of spans on or off, for jobs that start later.
+  void record_spans(bool on) { records_spans_ = on; }
   // Whether this process opened the machine; its threads do not survive a fork.
   bool at_home() const;
 
@@ -89,6 +94,7 @@ class Machine {
     Memory am, sm, strips;
     std::vector<int64_t> registers;
     std::vector<View> views;
+    std::optional<SpanLog> spans; // of the current job, if they are recorded
   };
 
   void take_jobs();
@@ -99,6 +105,7 @@ class Machine {
   void hand_over();
   bool report_faults(int32_t id, const std::function<void()>& run);
   void seat(Seat& seat, int32_t id);
+  void collect_spans(Job& job);
   void finish(Job& job, uint64_t nanoseconds);
 
   const int32_t count_;
@@ -107,6 +114,7 @@ class Machine {
   const uint64_t most_instructions_;
   const int64_t process_;
   std::vector<std::unique_ptr<Seat>> seats_;
+  std::atomic<bool> records_spans_{false};
   Memory gsm_, arena_;
   Team team_; // barriers of the program
   Team gate_; // the end of a job

@@ -155,6 +155,8 @@ struct Program {
   std::vector<Function> functions;
   std::vector<Step> steps;
   uint32_t entry = 0; // first step of main
+  int32_t first_call = 0; // index of main's first call
+  std::vector<int64_t> call_ops; // see ftm_call_ops
   std::vector<Call> calls;
   std::vector<Dma> dmas;
   std::vector<Border> borders;

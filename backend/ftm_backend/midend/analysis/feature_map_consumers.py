@@ -54,6 +54,8 @@ class FeatureMapProducer:
     def __init__(self, image: Value, element: Node, made: Value, inside: Inside) -> None:
         """See the class."""
         self.image, self.element, self.made, self.inside = image, element, made, inside
+        producer = image.producer
+        self.origins = producer.origins if isinstance(producer, Statement) else ()
         self._made: dict[tuple[object, ...], Statement] = {}
 
     @property
@@ -102,7 +104,12 @@ class FeatureMapProducer:
         )
         operands = list(dict.fromkeys(node.payload for node in walk([element]) if node.op == "in"))
         result.value.producer = Statement(
-            "linalg.generic", place.shape, (False,) * rank, operands, [result]
+            "linalg.generic",
+            place.shape,
+            (False,) * rank,
+            operands,
+            [result],
+            origins=self.origins,
         )
         return result.value.producer
 
@@ -221,7 +228,12 @@ def _as_prologue(
         )
     results = [replace(result, yields=done[result.yields], stores=list(result.stores))]
     return producer, Statement(
-        "linalg.generic", product.loops, product.reduced, list(operands.values()), results
+        "linalg.generic",
+        product.loops,
+        product.reduced,
+        list(operands.values()),
+        results,
+        origins=product.origins,
     )
 
 

@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
-from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
+from ftm_backend.ir.linalg.function import (
+    FunctionResult,
+    Node,
+    Operand,
+    Statement,
+    Value,
+    united_origins,
+)
 from ftm_backend.midend.schedule.gemm.contraction import Contraction
 from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.target.presets import MachineParameters
@@ -138,4 +145,11 @@ def _product(products: Products, taps: PhaseTaps, column: int, width: int) -> St
         result.init,
     )
     reduced = tuple(k > phase for k in range(len(loops)))
-    return Statement("linalg.generic", tuple(loops), reduced, operands, [joined])
+    return Statement(
+        "linalg.generic",
+        tuple(loops),
+        reduced,
+        operands,
+        [joined],
+        origins=united_origins(one.statement, other.statement),
+    )

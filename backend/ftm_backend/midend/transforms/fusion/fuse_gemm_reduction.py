@@ -287,7 +287,12 @@ def _rewritten(
             result.init,
         )
         totals[each.statement] = Statement(
-            "linalg.generic", parts.shape, (*(True,) * (rank - 1), False), operands, [added]
+            "linalg.generic",
+            parts.shape,
+            (*(True,) * (rank - 1), False),
+            operands,
+            [added],
+            origins=each.statement.origins,
         )
     return taken, totals
 

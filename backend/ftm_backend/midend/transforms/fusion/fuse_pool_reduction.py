@@ -144,7 +144,14 @@ def _in_parts(statement: Statement, kept: SumPlacement) -> Sequence[Statement]:
     places = tuple(Affine.loop(k, rank) for k in loops)
     reduced = tuple(k not in loops for k in range(rank))
     made = FunctionResult(part, Affine(0, tuple(coeffs)), places, result.yields, "sum", result.init)
-    each = Statement(statement.op, statement.loops, reduced, statement.operands, [made])
+    each = Statement(
+        statement.op,
+        statement.loops,
+        reduced,
+        statement.operands,
+        [made],
+        origins=statement.origins,
+    )
 
     def outside(index: Affine) -> Affine:
         return Affine(index.const, tuple(index.coeffs[k] for k in loops))
@@ -159,5 +166,10 @@ def _in_parts(statement: Statement, kept: SumPlacement) -> Sequence[Statement]:
         result.init,
     )
     return each, Statement(
-        "linalg.generic", shape, tuple(statement.reduced[k] for k in loops), [read.payload], [total]
+        "linalg.generic",
+        shape,
+        tuple(statement.reduced[k] for k in loops),
+        [read.payload],
+        [total],
+        origins=statement.origins,
     )

@@ -228,4 +228,5 @@ def _rewritten(
         results,
         statement.gathers,
         statement.attributes,
+        origins=statement.origins,
     )

@@ -19,6 +19,7 @@ from ftm_backend.ir.linalg.function import (
     Operand,
     Statement,
     Value,
+    united_origins,
     walk,
 )
 from ftm_backend.midend.analysis.body_cost import operations
@@ -151,7 +152,12 @@ def _inlined(statement: Statement, scaled: dict[Value, Statement]) -> Statement:
         for r in statement.results
     ]
     made = Statement(
-        "linalg.generic", statement.loops, statement.reduced, list(operands.values()), results
+        "linalg.generic",
+        statement.loops,
+        statement.reduced,
+        list(operands.values()),
+        results,
+        origins=united_origins(statement, *(scaled[value] for value in inlined)),
     )
     for result in results:
         result.value.producer = made

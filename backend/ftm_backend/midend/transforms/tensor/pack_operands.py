@@ -202,4 +202,5 @@ def _reading(statement: Statement, old: Operand, new: Operand) -> Statement:
         operands,
         [made],
         list(statement.gathers),
+        origins=statement.origins,
     )

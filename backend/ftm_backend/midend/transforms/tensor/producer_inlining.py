@@ -19,6 +19,7 @@ from ftm_backend.ir.linalg.function import (
     Tensor,
     Value,
     copy_statement,
+    united_origins,
     walk,
 )
 from ftm_backend.ir.linalg.scalar_nodes import constant
@@ -123,6 +124,8 @@ def inline_element(
     """
     loops = tuple(n for pieces in cuts for n in pieces)
     operands: Operands = {}
+    if isinstance(value.producer, Statement):
+        statement.origins = united_origins(statement, value.producer)
 
     def computed(access: Affine) -> Node:
         places = coordinates(loops, access, shape)

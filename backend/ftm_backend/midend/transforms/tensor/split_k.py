@@ -143,7 +143,9 @@ def _parts(found: Contraction, loop: int, parts: int) -> tuple[Statement, Statem
     flat = Affine(result.index.const, (strides[0], *result.index.coeffs))
     zero = constant(0, value.dtype)
     made = FunctionResult(whole, flat, indices, factor(result.yields), "sum", zero)
-    product = Statement("linalg.generic", loops, reduced, list(operands.values()), [made])
+    product = Statement(
+        "linalg.generic", loops, reduced, list(operands.values()), [made], origins=statement.origins
+    )
 
     sizes = (*value.shape, parts)
     read = Operand(whole, Affine(0, (*strides[1:], strides[0])))
@@ -153,5 +155,10 @@ def _parts(found: Contraction, loop: int, parts: int) -> tuple[Statement, Statem
         value, Affine(0, (*row_major(value.shape), 0)), places, node, "sum", result.init
     )
     return product, Statement(
-        "linalg.generic", sizes, (*[False] * len(value.shape), True), [read], [total]
+        "linalg.generic",
+        sizes,
+        (*[False] * len(value.shape), True),
+        [read],
+        [total],
+        origins=statement.origins,
     )
