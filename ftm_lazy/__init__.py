@@ -17,6 +17,8 @@ import torch  # noqa: F401  (registers the device, unless the user has switched 
 
 from ftm_lazy.device.registration import register
 
+__version__ = "0.1.0"
+
 register()
 
 __all__ = ["FTMCompiler", "TorchCompileBackend", "debug", "metrics", "package", "settings", "sync"]

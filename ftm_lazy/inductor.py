@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ftm_lazy.integrations import import_hooks
+from ftm_lazy.torch_version import private_names
 
 __all__ = ["install"]
 
@@ -26,7 +27,7 @@ def _route_by_device(compile_fx_module: Any) -> None:
     def compile_by_device(
         model_: Any, example_inputs_: Sequence[Any], *args: Any, **kwargs: Any
     ) -> Any:
-        device = torch._C._get_privateuse1_backend_name()
+        device = private_names.privateuse1_name()
         if not any(tensor.device.type == device for tensor in _tensors(model_, example_inputs_)):
             return compile_fx(model_, example_inputs_, *args, **kwargs)
         if compile_fx_module.V.aot_compilation:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from ftm_backend import safe_names
+from ftm_backend.optional_packages import MissingPackageError
 
 __all__ = ["MOST_CORES", "Parser", "UserError", "bounded", "command", "naming", "say"]
 
@@ -80,7 +81,7 @@ def command(program: str) -> Callable[[Main], Main]:
             except KeyboardInterrupt:
                 _report(program, "interrupted")
                 return _INTERRUPTED
-            except (UserError, OSError, MemoryError) as error:
+            except (UserError, MissingPackageError, OSError, MemoryError) as error:
                 _report(program, _message(error))
             except Exception as error:
                 if sys.flags.dev_mode:
@@ -112,7 +113,7 @@ def naming(subject: Path | str, *kinds: type[Exception], what: str = "") -> Iter
     caught: tuple[type[Exception], ...] = (MemoryError, *kinds)
     try:
         yield
-    except (UserError, OSError):
+    except (UserError, MissingPackageError, OSError):
         raise
     except caught as error:
         raise UserError(f"{subject}{f' is {what}' if what else ''}: {_message(error)}") from error

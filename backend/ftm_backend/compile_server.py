@@ -35,7 +35,6 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -107,12 +106,13 @@ class _Shelf:
 def source_hash() -> str:
     """Return a hash of everything that a compiled program depends on besides its trace.
 
-    This is the compiler's source, the machine's interface, the version of MLIR, and op records of
-    other packages. It is part of the key of compiled programs.
+    This is the compiler's source, the machine's interface, and op records of other packages. It is
+    part of the key of compiled programs. MLIR is no part of it: its bindings only verify and
+    convert text.
     """
     root = Path(__file__).parent
     state = hashlib.blake2b(digest_size=16)
-    state.update(f"{metadata.version('torch-mlir')} {plugins.identity()}\n".encode())
+    state.update(f"{plugins.identity()}\n".encode())
     headers = [*root.glob("machine/*.h"), *root.glob("machine/include/*.h")]
     for path in sorted([*root.rglob("*.py"), *headers]):
         content = path.read_bytes()

@@ -1,7 +1,8 @@
 """The only importer of MLIR's Python bindings.
 
 MLIR comes with the ``torch-mlir`` wheel, which contains all of upstream MLIR. Nothing else in
-``ftm_backend`` imports ``torch_mlir``, so the bindings can be replaced in one place.
+``ftm_backend`` imports ``torch_mlir``, so the bindings can be replaced in one place. Compiling a
+trace to assembly does not use them, so an installation may lack them.
 
 Importing the bindings takes about half a second, and the user's process imports modules such as the
 op records without ever building IR. Attributes therefore load on first use: ``from ftm_backend
@@ -13,6 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ftm_backend import optional_packages
 from ftm_backend.mlir_stubs import Module
 
 _MODULES = {
@@ -38,7 +40,8 @@ def __getattr__(name: str) -> Any:
     target = _MODULES.get(name)
     if target is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(target)
+    with optional_packages.needed("reading, verifying or converting MLIR"):
+        module = importlib.import_module(target)
     globals()[name] = module
     return module
 

@@ -18,6 +18,7 @@ import torch
 
 from ftm_lazy.device.registration import was_used
 from ftm_lazy.integrations import import_hooks
+from ftm_lazy.torch_version import private_names
 
 __all__ = ["install"]
 
@@ -28,7 +29,7 @@ def _data_parallel(module: Any) -> None:
 
     def available_device_type() -> str | None:
         found = find()
-        is_ftm = found == torch._C._get_privateuse1_backend_name()
+        is_ftm = found == private_names.privateuse1_name()
         return None if is_ftm and not was_used() else found
 
     module._get_available_device_type = available_device_type

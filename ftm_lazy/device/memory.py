@@ -16,6 +16,7 @@ import torch
 from ftm_lazy import _C
 from ftm_lazy.device.device_index import Device, index_of
 from ftm_lazy.device.device_name import NAME
+from ftm_lazy.torch_version import private_names
 
 __all__ = [
     "device_memory_used",
@@ -54,7 +55,7 @@ def memory_stats(device: Device = None) -> dict[str, Any]:
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
     """Return `memory_stats` as nested dictionaries, e.g. ``["allocated_bytes"]["all"]["peak"]``."""
-    nested: dict[str, Any] = torch._C._accelerator_getDeviceStats(index_of(device))
+    nested: dict[str, Any] = private_names.accelerator_statistics(index_of(device))
     return nested
 
 

@@ -20,8 +20,9 @@ from typing import Any
 
 import torch
 
+from ftm_lazy.torch_version import supported
+
 __all__ = [
-    "TORCH",
     "end_step",
     "hold_steps",
     "initialize",
@@ -29,9 +30,6 @@ __all__ = [
     "register",
     "was_used",
 ]
-
-TORCH = "2.13.0"
-"""The version of PyTorch that the recorder is built against, as pinned in pyproject.toml."""
 
 _REINSTALL = "run `pip install --no-build-isolation --force-reinstall --no-deps .` in ftm's sources"
 
@@ -51,11 +49,9 @@ def register() -> None:
     global _registered
     if _registered:
         return
-    if torch.__version__.split("+")[0] != TORCH:
-        raise ImportError(
-            f"this ftm is built for PyTorch {TORCH}, but PyTorch {torch.__version__} is installed:"
-            f" run `pip install torch=={TORCH}`, or install the ftm that belongs to your PyTorch"
-        )
+    reason = supported.mismatch(torch.__version__)
+    if reason is not None:
+        raise ImportError(reason)
     from ftm_lazy.device.device_name import NAME, add_methods
 
     torch.utils.rename_privateuse1_backend(NAME)
@@ -178,7 +174,7 @@ def _missing(module: str) -> str:
     """Return the message for a missing module: how to install the version that ftm requires."""
     package = module.partition(".")[0]
     try:
-        requirements = metadata.requires("ftm") or []
+        requirements = metadata.requires("torch-ftm") or []
     except metadata.PackageNotFoundError:
         requirements = []
     for requirement in requirements:

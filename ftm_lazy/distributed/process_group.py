@@ -16,6 +16,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ftm_lazy.torch_version import private_names
+
 __all__ = ["HostProcessGroup", "create", "register"]
 
 
@@ -349,4 +351,4 @@ def _parts(whole: torch.Tensor, count: int, shape: torch.Size) -> tuple[torch.Te
 def _finished(result: list[torch.Tensor]) -> dist.Work:
     future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
     future.set_result(result)
-    return torch._C._distributed_c10d._create_work_from_future(future)
+    return private_names.work_of_future(future)

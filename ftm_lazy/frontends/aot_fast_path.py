@@ -13,17 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.schemas import (
-    InputAliasInfo,
-    MutationType,
-    OutputAliasInfo,
-    OutputType,
-    PlainTensorMeta,
-    ViewAndMutationMeta,
-)
 
 from ftm_lazy import _C
 from ftm_lazy.frontends.fx_graph import CompiledGraph
+from ftm_lazy.torch_version import private_names
+from ftm_lazy.torch_version.aot_metadata import ViewAndMutationMeta, is_plain
 
 __all__ = ["GraphCache", "bypass_wrappers"]
 
@@ -67,7 +61,7 @@ class GraphCache:
         metadata, forward, backward = self._metadata, self.forward, self.backward
         if metadata is None or forward is None or forward.inputs != inputs:
             return None, True
-        if not _is_plain(metadata, self.is_inference):
+        if not is_plain(metadata, self.is_inference):
             return None, True
         if forward.direct is None:
             return None, forward.has_run
@@ -97,63 +91,8 @@ def bypass_wrappers(call: Callable[..., Any], graphs: GraphCache) -> Callable[..
         if not is_final:
             fast_call, is_final = graphs.fast_call(len(inputs))
         # within torch.func's transforms AOTAutograd's function raises the right errors
-        if fast_call is not None and torch._C._functorch.peek_interpreter_stack() is None:
+        if fast_call is not None and not private_names.in_functorch_transform():
             return fast_call(*inputs)
         return call(*inputs)
 
     return compiled
-
-
-def _is_plain(metadata: ViewAndMutationMeta, is_inference: bool) -> bool:
-    """Return whether AOTAutograd's wrappers do nothing except calling the graphs."""
-    # hooks for saved tensors may have been traced into the graphs
-    has_hooks = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
-    needs_wrapper = (
-        has_hooks,
-        metadata.num_symints_saved_for_bw,
-        metadata.num_opaque_objects_saved_for_bw,
-        metadata.num_tensors_saved_with_no_vc_check,
-        metadata.tokens,
-        metadata.num_backward_tokens,
-        metadata.is_rng_op_functionalized,
-        metadata.num_graphsafe_rng_states,
-        metadata.num_intermediate_bases,
-        metadata.grad_enabled_mutation is not None,
-        metadata.dynamic_outputs,
-        metadata.act_input_indices,
-        metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw,
-    )
-    tensor_metas = (
-        *metadata.subclass_inp_meta,
-        *metadata.subclass_fw_graph_out_meta,
-        *metadata.subclass_tangent_meta,
-    )
-    return (
-        not any(needs_wrapper)
-        and all(isinstance(meta, PlainTensorMeta) for meta in tensor_metas)
-        and all(_is_plain_input(info, is_inference) for info in metadata.input_info)
-        and all(_is_plain_output(info, is_inference) for info in metadata.output_info)
-    )
-
-
-def _is_plain_output(info: OutputAliasInfo, is_inference: bool) -> bool:
-    """Return whether it is a tensor with its own memory that needs no detach."""
-    return (
-        info.output_type is OutputType.non_alias
-        and issubclass(info.raw_type, torch.Tensor)
-        and (is_inference or info.requires_grad == info.requires_grad_for_backward)
-    )
-
-
-def _is_plain_input(info: InputAliasInfo, is_inference: bool) -> bool:
-    """Return whether it is only read, or written by the graph itself outside of autograd."""
-    is_same = not (
-        info.mutates_metadata
-        or info.mutates_storage_metadata
-        or info.mutation_inductor_storage_resize
-    )
-    return info.mutation_type is MutationType.NOT_MUTATED or (
-        info.mutation_type is MutationType.MUTATED_IN_GRAPH
-        and is_same
-        and (is_inference or not info.requires_grad)
-    )

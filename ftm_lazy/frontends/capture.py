@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ftm_lazy import _C
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.device.registration import initialize
+from ftm_lazy.torch_version import private_names
 
 __all__ = [
     "DEVICE",
@@ -49,7 +50,7 @@ def capturing() -> Iterator[Any]:
     with (
         _disable_current_modes(),
         torch.no_grad(),
-        torch._C._DisableAutocast(),
+        private_names.DisableAutocast(),
         torch.autograd.set_multithreading_enabled(False),
     ):
         recording = _C._Capture()

@@ -25,6 +25,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ftm_lazy.frontends.aot_fast_path import GraphCache, bypass_wrappers
 from ftm_lazy.frontends.fx_graph import CompiledGraph
+from ftm_lazy.torch_version import private_names
 
 __all__ = ["TorchCompileBackend", "backend"]
 
@@ -125,13 +126,13 @@ def _without_cpu_kernels() -> Iterator[None]:
 
     For CPU tensors it would trace calls of flash attention and of oneDNN's recurrent layers.
     """
-    enabled = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
+    enabled = private_names.mkldnn_enabled()
+    private_names.set_mkldnn_enabled(False)
     try:
         with sdpa_kernel(SDPBackend.MATH):
             yield
     finally:
-        torch._C._set_mkldnn_enabled(enabled)
+        private_names.set_mkldnn_enabled(enabled)
 
 
 def backend(

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram
 
+from ftm_backend import optional_packages
 from ftm_backend.executable import Executable
 from ftm_backend.runtime.asm_bundle import FORMAT, WHOLE
 from ftm_lazy.frontends.array_program import ArrayProgram
@@ -207,12 +208,8 @@ def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None
         # mypy takes the keywords for savez's own argument `allow_pickle`
         np.savez(path.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
         return
-    try:
+    with optional_packages.needed("writing weights as safetensors"):
         from safetensors.numpy import save_file
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            "weights as safetensors need the package safetensors: install it, or write npz"
-        ) from error
     save_file(arrays, path.with_suffix(".safetensors"))
 
 

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 
 import torch
 
+from ftm_lazy.torch_version import private_names
+
 __all__ = ["install"]
 
 
 def _device(index: int | None) -> torch.device:
     if index == -1:
         return torch.device("cpu")
-    return torch.device(torch._C._get_privateuse1_backend_name(), index or 0)
+    return torch.device(private_names.privateuse1_name(), index or 0)
 
 
 def _scatter(
@@ -55,6 +57,6 @@ def _broadcast_coalesced(
 
 def install() -> None:
     """Add the functions to ``torch._C`` if the build lacks them."""
-    if not hasattr(torch._C, "_scatter"):
+    if not hasattr(private_names.c_module, "_scatter"):
         for function in (_scatter, _gather, _broadcast, _broadcast_coalesced):
-            setattr(torch._C, function.__name__, function)
+            setattr(private_names.c_module, function.__name__, function)

@@ -10,10 +10,10 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
 
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.integrations import import_hooks
+from ftm_lazy.torch_version import private_names
 
 __all__ = ["install"]
 
@@ -40,12 +40,10 @@ def _accept_device(module: ModuleType) -> None:
 
 def _register_autocast(module: ModuleType) -> None:
     # the CPU's rule uses the dtype of the tensor's device
-    cast_and_call = module.flex_attention.py_kernels[DispatchKey.AutocastCPU]
-    # parsed from its name, because the type stubs lack it
-    autocast = torch._C._dispatch_key_parse("AutocastPrivateUse1")
+    cast_and_call = module.flex_attention.py_kernels[private_names.DispatchKey.AutocastCPU]
 
     def under_autocast(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(autocast)):
+        with private_names.excluding_autocast():
             return cast_and_call(*args, **kwargs)
 
-    module.flex_attention.py_impl(autocast)(under_autocast)
+    module.flex_attention.py_impl(private_names.AUTOCAST)(under_autocast)

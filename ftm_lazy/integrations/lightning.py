@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ftm_lazy.integrations import import_hooks
+from ftm_lazy.torch_version import private_names
 
 __all__ = ["install"]
 
@@ -21,7 +22,7 @@ _MIXED = ("16-mixed", "bf16-mixed")
 
 def _name() -> str:
     """Return the device type's name in this process."""
-    return torch._C._get_privateuse1_backend_name()
+    return private_names.privateuse1_name()
 
 
 class _FTMAccelerator:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ftm_backend import optional_packages
 from ftm_lazy.torch_xla import _refusals
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
 __getattr__ = _refusals.getter(__name__)
 
 _METHOD = "forward"
+_PURPOSE = "converting to StableHLO"
 
 
 @dataclass
@@ -195,7 +197,8 @@ def exported_program_to_stablehlo(
     Raises:
         NotImplementedError: torch-mlir has no conversion of an operation; the message names it.
     """
-    from torch_mlir import fx
+    with optional_packages.needed(_PURPOSE):
+        from torch_mlir import fx
 
     module = _convert(
         lambda: fx.export_and_import(exported_model, output_type="stablehlo", func_name=_METHOD)
@@ -268,9 +271,10 @@ def bytecode_of(tensors: list[torch.Tensor]) -> bytes:
 
 
 def _pending(tensors: list[torch.Tensor]) -> Any:
-    from torch_mlir import ir
-    from torch_mlir.compiler_utils import OutputType, lower_mlir_module
-    from torch_mlir.dialects import torch as torch_dialect
+    with optional_packages.needed(_PURPOSE):
+        from torch_mlir import ir
+        from torch_mlir.compiler_utils import OutputType, lower_mlir_module
+        from torch_mlir.dialects import torch as torch_dialect
 
     from ftm_lazy import _C
     from ftm_lazy.compile import compile_client

@@ -19,8 +19,8 @@ from ftm_backend import runtime, safe_names
 from ftm_backend.runtime import package_file
 from ftm_backend.tools import ftm_conformance, ftm_opt, ftm_profile, ftm_run
 from ftm_lazy.frontends.package import package
-from ftm_lazy.migrate.__main__ import main as ftm_migrate
 from ftm_lazy.tools import ftm_compile
+from ftm_lazy.tools.ftm_migrate import main as ftm_migrate
 
 
 class Counted(nn.Module):
@@ -144,7 +144,7 @@ def test_migrate(
     assert "binary: not Python" in failure(capsys, ftm_migrate, tmp_path / "binary")
     monkeypatch.setitem(sys.modules, "libcst", None)
     monkeypatch.delitem(sys.modules, "ftm_lazy.migrate.rewrite")
-    assert "pip install libcst" in failure(capsys, ftm_migrate, tmp_path)
+    assert "torch-ftm[migrate]" in failure(capsys, ftm_migrate, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["/dev/zero", "pipe", "folder", "missing", "n\0l"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ftm_lazy.device.registration import TORCH
+from ftm_lazy.torch_version.supported import built_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,8 +26,8 @@ print("trained", torch.ftm.is_available(), torch.ftm.device_count(), hasattr(tor
 FAULTS = {
     "another torch": (
         "ftm_lazy.device.registration",
-        "sys.modules['torch'].__version__ = '2.14.1'",
-        f"run `pip install torch=={TORCH}`",
+        "sys.modules['torch'].__version__ = '2.99.0'",
+        f"run `pip install torch=={built_for()}`",
     ),
     "recorder is not built": (
         "ftm_lazy._C",

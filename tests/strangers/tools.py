@@ -35,7 +35,7 @@ COMMANDS = {
     "ftm-profile": "ftm_backend.tools.ftm_profile",
     "ftm-conformance": "ftm_backend.tools.ftm_conformance",
     "ftm-compile": "ftm_lazy.tools.ftm_compile",
-    "ftm-migrate": "ftm_lazy.migrate.__main__",
+    "ftm-migrate": "ftm_lazy.tools.ftm_migrate",
 }
 FINDINGS = {"ftm-run", "ftm-conformance", "ftm-migrate"}
 """Commands that may end with 1, as a comparison that finds a difference."""

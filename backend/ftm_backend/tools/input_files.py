@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ftm_backend import safe_names
+from ftm_backend import optional_packages, safe_names
 from ftm_backend.cli import UserError, naming
 from ftm_backend.runtime import PackageError, package_file
 
@@ -75,7 +75,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read an ``.npz`` or ``.safetensors`` file by name; UserError if it is neither."""
     with _open(path) as file, naming(path, Exception, what="no file of weights"):
         if path.suffix == ".safetensors":
-            from safetensors.numpy import load
+            with optional_packages.needed(f"reading {path}"):
+                from safetensors.numpy import load
 
             return load(file.read())
         with np.load(file, allow_pickle=False) as arrays:
