@@ -353,10 +353,18 @@ class BuildNative(build_ext):
             recorder = Recorder(torch, version)
             machine = build_machine(self._output(MACHINE))
             recorder.build(self._output(RECORDER))
-            write_build_record(self._output(RECORDER).with_name("build_record.json"), version)
+            write_build_record(self._record(), version)
             write_compile_commands([*recorder.commands(), *machine])
         except RuntimeError as error:
             sys.exit(f"\nerror: {error}")
+
+    def copy_extensions_to_source(self) -> None:
+        """Copy the libraries and the build record into the sources, for a build in place."""
+        super().copy_extensions_to_source()
+        shutil.copy2(self._record(), ROOT / "ftm_lazy")
+
+    def _record(self) -> Path:
+        return Path(self.build_lib) / "ftm_lazy" / TORCH_VERSIONS.BUILD_RECORD.name
 
     def _output(self, name: str) -> Path:
         return Path(self.get_ext_fullpath(name)).resolve()

@@ -136,7 +136,12 @@ class _Assembler:
             len(self.symbols.scalars),
             arena,
         )
-        blobs = {"strings": bytes(self.strings.blob), "const_data": data, "text": text, "call_ops": b""}
+        blobs = {
+            "strings": bytes(self.strings.blob),
+            "const_data": data,
+            "text": text,
+            "call_ops": b"",
+        }
         return _link(sections, blobs, header)
 
     def _function(self, function: p.AsmFunction) -> None:
