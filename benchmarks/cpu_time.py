@@ -47,6 +47,7 @@ def assemble() -> float:
 
 def explain_recompiles() -> float:
     """Explain 50 recompiles of a trace of 3,000 operations."""
+    from ftm_backend.ir.trace.trace import Trace
     from ftm_lazy.compile.recompile_explainer import CompileHistory, read
 
     operations = "".join(
@@ -57,7 +58,9 @@ def explain_recompiles() -> float:
 
     def run() -> None:
         for size in range(50):
-            text = read(f"trace\n  %0 = param f32[{size}]\n{operations}  return %2999\n")
+            text = read(
+                Trace.parse(f"trace\n  %0 = param f32[{size}]\n{operations}  return %2999\n")
+            )
             history.explain(text)
             history.add(text)
 

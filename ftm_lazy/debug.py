@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import _C, settings
 from ftm_lazy.compile import compile_client
 from ftm_lazy.device.device_name import NAME
@@ -55,7 +56,7 @@ def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
     trace = _trace(tensors)
     if stage == "trace":
         return trace
-    texts = compile_client.client().texts(trace)
+    texts = compile_client.client().texts(Trace.parse(trace))
     if stage not in texts:
         raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(texts)}")
     return texts[stage]

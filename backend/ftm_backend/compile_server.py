@@ -134,9 +134,10 @@ def _read_requests(source: int, requests: queue.SimpleQueue[Any]) -> None:
 def _compile(header: dict[str, Any], body: bytes, shelf: _Shelf | None) -> bytes:
     from ftm_backend import driver
     from ftm_backend.compile_options import CompileOptions
+    from ftm_backend.ir.trace.trace import Trace
 
     if header.get("infer"):
-        return (driver.infer_sizes(body.decode()) or "").encode()
+        return str(driver.infer_sizes(Trace.parse(body.decode())) or "").encode()
     options = CompileOptions(
         machine=header["machine"], cores=header["cores"], keep_texts=header["texts"]
     )

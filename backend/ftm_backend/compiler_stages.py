@@ -38,7 +38,8 @@ class CompilerStage(NamedTuple):
         name: The stage in dumps and options.
         run: ``run(value, machine)`` makes the value from that of the previous stage. Stages of
             the midend also take `Restrictions`.
-        read: ``read(text, machine)`` makes the value from its text.
+        read: ``read(text, machine)`` makes the value from its text. Stage ``trace`` also takes the
+            value, which it verifies.
         write: ``write(value)`` returns the text; of stage ``image`` the bytes.
         suffix: Ending of files that hold the text.
         doc: One sentence for listings.
@@ -47,16 +48,16 @@ class CompilerStage(NamedTuple):
 
     name: str
     run: Callable[..., Any]
-    read: Callable[[str, presets.MachineParameters], Any]
+    read: Callable[[Any, presets.MachineParameters], Any]
     write: Callable[[Any], str | bytes]
     suffix: str
     doc: str
     step: Pass | None = None
 
 
-def _parse_trace(text: str, machine: presets.MachineParameters) -> Trace:
+def _read_trace(source: Trace | str, machine: presets.MachineParameters) -> Trace:
     del machine
-    trace = Trace.parse(text)
+    trace = Trace.parse(source) if isinstance(source, str) else source
     trace.verify()
     return trace
 
@@ -88,7 +89,7 @@ def _write(ir: IRFormat, name: str, value: object) -> str:
 
 
 STAGES: tuple[CompilerStage, ...] = (
-    CompilerStage("trace", _parse_trace, _parse_trace, str, ".trace", "The recorded program."),
+    CompilerStage("trace", _read_trace, _read_trace, str, ".trace", "The recorded program."),
     CompilerStage(
         "torch",
         lambda trace, machine: trace,

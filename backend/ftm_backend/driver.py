@@ -24,6 +24,7 @@ from ftm_backend.codegen import function_cache
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.compiler_stages import MIDEND_STAGES, CompilerStage, position, stages
 from ftm_backend.executable import Executable
+from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.lru import PROGRAMS, LRUCache
 from ftm_backend.midend.analysis.kernel_ops import kernel_ops
 from ftm_backend.midend.kernel_ir.kernel import Kernel
@@ -51,7 +52,7 @@ def forget() -> None:
 
 
 def compile(
-    trace_text: str,
+    program: Trace | str,
     options: CompileOptions | None = None,
     shelf: function_cache.FunctionStore | None = None,
 ) -> Executable:
@@ -61,7 +62,7 @@ def compile(
     request the text of the stages.
 
     Args:
-        trace_text: The trace, in the syntax of `ftm_backend.frontend.Trace`.
+        program: The trace, or its text.
         options: Machine, number of cores, and which texts to keep.
         shelf: Compiled functions of the client, by key.
 
@@ -76,9 +77,10 @@ def compile(
     asm, image, template = "", b"", None
     ops: list[tuple[int, ...]] = []
     missing: dict[str, function_cache.Signature] = {}
-    symbols = symbolic.parse_declarations(trace_text)
+    trace = _parsed(program, options) if isinstance(program, str) else program
+    symbols = trace.symbols
     with symbols or nullcontext():
-        for current, value in _walk("trace", trace_text, "image", options, seconds):
+        for current, value in _walk("trace", trace, "image", options, seconds):
             if current.name == "outline-kernels" and not (options.keep_texts or options.dump):
                 # guards belong to one program
                 value.known = (
@@ -101,11 +103,16 @@ def compile(
     return Executable(with_call_ops(image, ops), asm, options.machine, texts, template, seconds)
 
 
-def infer_sizes(text: str) -> str | None:
+def _parsed(text: str, options: CompileOptions) -> Trace:
+    with _reproducing("trace", text, (), options):
+        return Trace.parse(text)
+
+
+def infer_sizes(trace: Trace) -> Trace | None:
     """Propagate the symbolic sizes of a trace's parameters to all other sizes.
 
     Args:
-        text: A trace in which some sizes of parameters are symbols.
+        trace: A trace in which some sizes of parameters are symbols.
 
     Returns:
         The trace with all sizes that follow, or None if no size can vary.
@@ -116,7 +123,7 @@ def infer_sizes(text: str) -> str | None:
     from ftm_backend.frontend.symbolic_shape_inference import infer_sizes
 
     try:
-        return infer_sizes(text)
+        return infer_sizes(trace)
     except Exception as error:  # no loss: the caller compiles the trace for its own sizes
         raise CompileError(f"{type(error).__name__}: {error}") from error
 
@@ -164,7 +171,11 @@ class _Again(Exception):
 
 
 def _walk(
-    from_stage: str, text: str, to_stage: str, options: CompileOptions, seconds: dict[str, float]
+    from_stage: str,
+    source: Trace | str,
+    to_stage: str,
+    options: CompileOptions,
+    seconds: dict[str, float],
 ) -> Iterator[tuple[CompilerStage, Any]]:
     """Yield each stage with its value, from ``from_stage`` to ``to_stage``.
 
@@ -174,7 +185,7 @@ def _walk(
     restrictions = NONE
     while True:
         try:
-            yield from _attempt(from_stage, text, to_stage, options, seconds, restrictions)
+            yield from _attempt(from_stage, source, to_stage, options, seconds, restrictions)
             return
         except _Again as again:
             restrictions = again.restrictions
@@ -183,7 +194,7 @@ def _walk(
 
 def _attempt(
     from_stage: str,
-    text: str,
+    source: Trace | str,
     to_stage: str,
     options: CompileOptions,
     seconds: dict[str, float],
@@ -200,12 +211,12 @@ def _attempt(
         current = every[number]
         start = time.perf_counter()
         with (
-            _reproducing(from_stage, text, every[number - 1 : number + 1], options),
+            _reproducing(from_stage, source, every[number - 1 : number + 1], options),
             _undoing(current, kernels, restrictions, every[begin + 1 :]),
         ):
             restricted = (restrictions,) if current.name in MIDEND_STAGES else ()
             value = (
-                current.read(text, machine)
+                current.read(source, machine)
                 if number == begin
                 else current.run(value, machine, *restricted)
             )
@@ -277,13 +288,13 @@ class _StageDump:
 
 @contextmanager
 def _reproducing(
-    from_stage: str, text: str, last: Sequence[CompilerStage], options: CompileOptions
+    from_stage: str, source: Trace | str, last: Sequence[CompilerStage], options: CompileOptions
 ) -> Iterator[None]:
     """Turn an exception inside into a CompileError, after saving the input of the stage.
 
     Args:
         from_stage: The stage that compiling started from.
-        text: Its text.
+        source: The program at that stage.
         last: The stage that runs inside, after the one before it if there is one.
         options: Those of the compilation.
     """
@@ -300,7 +311,7 @@ def _reproducing(
             ) from error
         if symbolic.current_env() is not None:  # no loss: the program is compiled for its own sizes
             raise CompileError(f"no program for all sizes: stage {failed!r}: {reason}") from error
-        saved = _save_input(from_stage, text, last[0], failed, options)
+        saved = _save_input(from_stage, str(source), last[0], failed, options)
         raise CompileError(f"compiling failed at stage {failed!r}: {reason}\n{saved}") from error
 
 

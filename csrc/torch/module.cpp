@@ -1,7 +1,6 @@
 // The Python module `ftm_lazy._C`.
 #include "capture/bindings.h"
 #include "graph/loop_detector.h"
-#include "graph/shape_family.h"
 #include "graph/source_location.h"
 #include "kernels/copy.h"
 #include "kernels/sparse_fallback.h"
@@ -103,25 +102,6 @@ std::string trace_text_of(const std::vector<at::Tensor>& tensors) {
   return pending_text(values);
 }
 
-// Returns the text of a trace's shape family, and the trace's numbers.
-py::tuple shape_family(const std::string& text) {
-  const auto numbers = shape_numbers(text);
-  py::tuple values(numbers.size());
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    values[i] = py::int_(numbers[i].value);
-  }
-  return py::make_tuple(shape_family_text(text, numbers), values);
-}
-
-// Returns (begin, end, whether it is a dimension of a type) of each of these numbers.
-std::vector<std::tuple<size_t, size_t, bool>> number_ranges(const std::string& text) {
-  std::vector<std::tuple<size_t, size_t, bool>> ranges;
-  for (const auto& number : shape_numbers(text)) {
-    ranges.emplace_back(number.begin, number.end, number.is_extent);
-  }
-  return ranges;
-}
-
 py::bytes rng_state() {
   auto generator = default_generator();
   const std::lock_guard<std::mutex> guard(generator.mutex());
@@ -212,8 +192,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         stop_launcher();
       },
       no_gil);
-  m.def("_family", &shape_family, py::arg("text"));
-  m.def("_family_numbers", &number_ranges, py::arg("text"));
   m.def("_trace_text", torch::wrap_pybind_function(&trace_text_of), py::arg("tensors"));
 
   m.def("_counters", &counter_values);

@@ -1,4 +1,4 @@
-"""Client of the compiler: from a trace's text to the image that the machine loads.
+"""Client of the compiler: from a trace to the image that the machine loads.
 
 The recorder calls `CompileClient.get_or_compile` for each trace that is new to this process. The
 image comes from a dynamic-shape program in memory, from the disk cache, or from a compiler process,
@@ -25,6 +25,7 @@ import torch
 from ftm_backend.assembler.image_template import TemplateError
 from ftm_backend.compile_server import source_hash
 from ftm_backend.executable import Executable
+from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.lru import LRUCache
 from ftm_lazy import _C, settings
 from ftm_lazy.compile import dump
@@ -32,7 +33,6 @@ from ftm_lazy.compile.compile_stats import CompileEvent, CompileStats
 from ftm_lazy.compile.disk_cache import CacheKey, DiskCache, FunctionStore
 from ftm_lazy.compile.interrupts import is_from_signal_handler
 from ftm_lazy.compile.lookahead import Lookahead
-from ftm_lazy.compile.recompile_explainer import read
 from ftm_lazy.compile.worker import CompileError, WorkerError
 from ftm_lazy.compile.worker_pool import WorkerPool
 from ftm_lazy.dynamic_shapes.dynamic_programs import DynamicCandidate, Specialization, TraceFamilies
@@ -47,7 +47,7 @@ class CompileRequest:
     """The recorder's request for one program; positional in csrc/program/compile_client.cpp.
 
     Args:
-        text: The trace.
+        trace: The trace.
         locations: For each operation the Python line that recorded it, or "". Empty if lines are
             not recorded.
         varies: For each parameter a bit mask of the dimensions whose sizes will probably change in
@@ -59,13 +59,18 @@ class CompileRequest:
             is not taken from the cache again.
     """
 
-    text: str
+    trace: Trace
     locations: Sequence[str] = ()
     varies: Sequence[int] = ()
     trains: bool = True
     any_size: bool = False
     whole: int = 0
     refused: str = ""
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The text of the trace: the key of the disk cache, and what a compiler process reads."""
+        return str(self.trace)
 
 
 class _Source(Enum):
@@ -99,7 +104,7 @@ class CompileClient:
             (self._family, self._keep_family, self._remove_family), values.program_limit
         )
         self._dumped: dict[str, Path] = {}
-        self._watchers: list[Callable[[str], object]] = []
+        self._watchers: list[Callable[[Trace], object]] = []
         # digests of keys whose programs came from the disk cache
         self._from_disk: LRUCache[bool] = LRUCache(values.program_limit)
         self._workers = WorkerPool(
@@ -116,8 +121,8 @@ class CompileClient:
             with contextlib.suppress(WorkerError):  # the first compile raises it again
                 self._workers.first.start()
 
-    def watch(self, watcher: Callable[[str], object]) -> None:
-        """Call `watcher` with the text of each trace that is new to this process.
+    def watch(self, watcher: Callable[[Trace], object]) -> None:
+        """Call `watcher` with each trace that is new to this process.
 
         The call happens on the stack of the user's line that launches the trace.
         """
@@ -132,10 +137,10 @@ class CompileClient:
                 `get_or_compile`.
         """
         if self._settings.dump is None:
-            announced = [CompileRequest(*each) for each in requests]
+            announced = [_request(*each) for each in requests]
             self._ahead.announce(
                 [
-                    (request.text, frozenset(read(request.text).operations), request)
+                    (request.text, frozenset(node.op for node in request.trace.nodes), request)
                     for request in announced
                 ]
             )
@@ -155,7 +160,7 @@ class CompileClient:
             Exception: A signal handler raised it during the call.
         """
         try:
-            return self._compiled(CompileRequest(*request))
+            return self._compiled(_request(*request))
         except WorkerError:
             raise
         except Exception as error:
@@ -163,13 +168,13 @@ class CompileClient:
                 raise
             return f"{type(error).__name__}: {error}"
 
-    def compile(self, text: str, refused: str = "", locations: Sequence[str] = ()) -> bytes:
+    def compile(self, trace: Trace, refused: str = "", locations: Sequence[str] = ()) -> bytes:
         """Return the image for a trace.
 
         Counts ``compiles`` and ``pieces``, or ``cache_hits_disk``, and ``recompiles``.
 
         Args:
-            text: The trace.
+            trace: The trace.
             refused: As in `CompileRequest`.
             locations: As in `CompileRequest`.
 
@@ -180,16 +185,16 @@ class CompileClient:
             CompileError: The program does not compile.
             WorkerError: No compiler process could be started.
         """
-        return self._compiled(CompileRequest(text, locations, refused=refused)).image
+        return self._compiled(CompileRequest(trace, locations, refused=refused)).image
 
     def _compiled(self, request: CompileRequest) -> Specialization:
         """Find or compile a program, and count and dump it."""
         result = None
         if request.refused:
-            self._discard_rejected(request.text, request.refused)
+            self._discard_rejected(request)
         else:
             for watch in self._watchers:
-                watch(request.text)
+                watch(request.trace)
             with contextlib.suppress(WorkerError):  # compiling it here raises the error again
                 result = self._ahead.take(request.text)
         if result is None:
@@ -197,46 +202,46 @@ class CompileClient:
         if result.source is _Source.specialized:
             self.stats.count_specialization()
         elif result.source is _Source.cached:
-            self.stats.count_cache_hit(request.text)
+            self.stats.count_cache_hit(request.trace)
         else:
-            self.stats.count_compile(request.text, request.locations, request.whole, result.event)
+            self.stats.count_compile(request.trace, request.locations, request.whole, result.event)
         if self._settings.dump is not None and result.executable is not None:
             self._dump(request.text, result.executable)
-        self._print_debug_line(result, request.text)
+        self._print_debug_line(result, request.trace)
         return result.specialization
 
     def _find_or_compile(self, request: CompileRequest) -> _CompileResult:
         """Find or compile a program without counting it: this may run on a compile thread."""
         begin = time.perf_counter()
-        text = request.text
+        trace = request.trace
         allow_dynamic = self._settings.dump is None and not request.refused
-        specialization = self._families.instance(text) if allow_dynamic else None
+        specialization = self._families.instance(trace) if allow_dynamic else None
         if specialization is not None:
             event = CompileEvent(time.perf_counter() - begin)
             return _CompileResult(_Source.specialized, None, specialization, event)
-        executable = self._find(text)
+        executable = self._find(request.text)
         if executable is not None:
             if allow_dynamic:
-                self._families.note(text)
+                self._families.note(trace)
             event = CompileEvent(time.perf_counter() - begin)
             specialization = Specialization(executable.image, ())
             return _CompileResult(_Source.cached, executable, specialization, event)
         explain = allow_dynamic and "recompile" in self._settings.debug
-        refusal = self._families.refusal(text) if explain else ""
+        refusal = self._families.refusal(trace) if explain else ""
         notes = [f"the general program: {refusal}"] if refusal else []
         guess = (
             SizeGuess(request.varies, request.trains, self._infer, request.any_size)
             if request.varies or not request.trains
             else None
         )
-        candidates = self._families.propose(text, guess) if allow_dynamic else []
-        why = self.stats.cause(text, request.locations)
+        candidates = self._families.propose(trace, guess) if allow_dynamic else []
+        why = self.stats.cause(trace, request.locations)
         dynamic = self._compile_dynamic(candidates, why) if candidates else None
         at_first_sight = dynamic is not None and candidates[0].first_sight
         if at_first_sight:
             notes.append(f"general at first sight: {candidates[0].sizes}")
         executable, symbols = dynamic or (
-            self._compile(text, texts=self._settings.dump is not None, why=why),
+            self._compile(request.text, texts=self._settings.dump is not None, why=why),
             (),
         )
         event = CompileEvent(
@@ -245,24 +250,25 @@ class CompileClient:
         specialization = Specialization(executable.image, tuple(symbols))
         return _CompileResult(_Source.compiled, executable, specialization, event)
 
-    def _print_debug_line(self, result: _CompileResult, text: str) -> None:
+    def _print_debug_line(self, result: _CompileResult, trace: Trace) -> None:
         if "compile" in self._settings.debug:
             image = result.specialization.image
-            size = f"{text.count(chr(10)):,} lines, image {len(image):,} bytes"
+            size = f"{len(trace.lines()) + 1:,} lines, image {len(image):,} bytes"
             line = f"ftm: {result.source.value} in {result.event.seconds:.2f} s: {size}"
             print(line, file=sys.stderr)
 
-    def executable(self, text: str) -> Executable:
+    def executable(self, trace: Trace) -> Executable:
         """Return image and assembly for a trace, from the disk cache or the compiler.
 
         Counts ``compiles`` and ``pieces``, or ``cache_hits_disk``.
 
         Args:
-            text: The trace.
+            trace: The trace.
 
         Raises:
             CompileError: The program does not compile.
         """
+        text = str(trace)
         executable = self._find(text)
         if executable is None:
             executable = self._compile(text, texts=False)
@@ -274,7 +280,7 @@ class CompileClient:
 
     def observe(
         self,
-        text: str,
+        trace: Trace | str,
         inputs: list[torch.Tensor],
         scalars: list[float],
         outputs: list[torch.Tensor],
@@ -282,17 +288,18 @@ class CompileClient:
         """Write the data of a program's first run to its dump (``FTM_DEBUG=data``).
 
         Args:
-            text: The trace.
+            trace: The trace, or its text.
             inputs: Tensors on the CPU, in the order of the trace's parameters.
             scalars: Values in the order of the trace's scalars.
             outputs: Tensors on the CPU, in the order of the trace's results.
         """
-        folder = self._dumped.pop(text, None)
+        folder = self._dumped.pop(str(_parsed(trace)), None)
         if folder is not None:
             dump.write_data(folder, inputs, scalars, outputs)
 
-    def texts(self, text: str) -> dict[str, str]:
+    def texts(self, trace: Trace) -> dict[str, str]:
         """Return the text of a trace at every compiler stage, by stage name; counts nothing."""
+        text = str(trace)
         return self._texts(text, self._find(text))
 
     def forget_programs(self) -> None:
@@ -333,18 +340,18 @@ class CompileClient:
     def _remove_family(self, text: str, reason: str) -> None:
         self._cache.remove(self._key(text), reason)
 
-    def _discard_rejected(self, text: str, reason: str) -> None:
+    def _discard_rejected(self, request: CompileRequest) -> None:
         """Remove a program that the machine rejected from the caches.
 
         Raises:
             CompileError: It did not come from a cache, so compiling again would not help.
         """
-        key = self._key(text)
-        if self._families.refuse(text):
+        key = self._key(request.text)
+        if self._families.refuse(request.trace):
             return
         if self._from_disk.pop(key.digest) is None:
-            raise CompileError(reason)
-        self._cache.remove(key, reason)
+            raise CompileError(request.refused)
+        self._cache.remove(key, request.refused)
 
     def _compile_dynamic(
         self, candidates: Sequence[DynamicCandidate], why: str
@@ -357,7 +364,8 @@ class CompileClient:
         """
         for candidate in candidates:
             try:
-                executable = self._compile(candidate.text, texts=False, why=why, store=False)
+                text = str(candidate.trace)
+                executable = self._compile(text, texts=False, why=why, store=False)
                 specialization = self._families.keep(candidate, executable)
             except (CompileError, TemplateError) as error:
                 if "compile" in self._settings.debug:
@@ -374,15 +382,15 @@ class CompileClient:
             self._cache.put(self._key(text), program)
         return Executable.from_bytes(program)
 
-    def _infer(self, text: str) -> str:
-        """Return the sizes the compiler derives from a trace's symbols; "" if it cannot."""
+    def _infer(self, trace: Trace) -> Trace | None:
+        """Return the trace with the sizes that follow from its symbols; None if none can vary."""
         try:
-            inferred, _ = self._workers.compile(text, {"infer": True})
+            inferred, _ = self._workers.compile(str(trace), {"infer": True})
         except CompileError as error:
             if "compile" in self._settings.debug:
                 print(f"ftm: not general at first sight: {error}", file=sys.stderr)
-            return ""
-        return inferred.decode()
+            return None
+        return Trace.parse(inferred.decode()) if inferred else None
 
     def _compiler_hash(self) -> str | None:
         """Return the compiler's source hash; None if the worker processes run another version.
@@ -407,6 +415,14 @@ class CompileClient:
             folder = dump.write(self._settings.dump, texts, "diff" in self._settings.debug)
             if folder is not None and "data" in self._settings.debug:
                 self._dumped[text] = folder
+
+
+def _parsed(trace: Trace | str) -> Trace:
+    return Trace.parse(trace) if isinstance(trace, str) else trace
+
+
+def _request(trace: Trace | str, *fields: Any) -> CompileRequest:
+    return CompileRequest(_parsed(trace), *fields)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import _C
 from ftm_lazy.compile.recompile_explainer import (
     CAUSES,
@@ -66,37 +67,37 @@ class CompileStats:
         """Create a new lock; in a forked child the thread that held the old one is gone."""
         self._lock = threading.Lock()
 
-    def cause(self, text: str, locations: Sequence[str]) -> str:
+    def cause(self, trace: Trace, locations: Sequence[str]) -> str:
         """Return the cause, one of `CAUSES`, for which a trace must be compiled.
 
         The trace is not yet added to the history.
         """
-        return self._history.explain(read(text), locations).cause
+        return self._history.explain(read(trace), locations).cause
 
     def count_specialization(self) -> None:
         """Count a trace that was served by a dynamic-shape program."""
         _C._count("instances")
 
-    def count_cache_hit(self, text: str) -> None:
+    def count_cache_hit(self, trace: Trace) -> None:
         """Count a trace whose program was in the disk cache."""
         _C._count("cache_hits_disk")
-        trace = read(text)
+        record = read(trace)
         with self._lock:
-            self._history.add(trace)
+            self._history.add(record)
 
     def count_compile(
-        self, text: str, locations: Sequence[str], whole: int, event: CompileEvent
+        self, trace: Trace, locations: Sequence[str], whole: int, event: CompileEvent
     ) -> None:
         """Count a program that was compiled.
 
         Args:
-            text: The trace.
+            trace: The trace.
             locations: As in `compile_client.CompileRequest`.
             whole: As in `compile_client.CompileRequest`.
             event: Time and kind of the compile.
         """
-        trace = read(text)
-        why = self._history.explain(trace, locations)
+        record = read(trace)
+        why = self._history.explain(record, locations)
         with self._lock:
             is_first = whole == 0 or whole not in self._counted
             if is_first:
@@ -110,7 +111,7 @@ class CompileStats:
             _C._count("first_sight_programs")
         _C._add_time("CompileTime", event.seconds)
         explanation = "; ".join(filter(None, [why.text, *event.notes]))
-        self._add(trace, replace(why, text=explanation), event.seconds, is_first)
+        self._add(record, replace(why, text=explanation), event.seconds, is_first)
 
     def causes(self) -> dict[str, tuple[int, int, float]]:
         """Return the totals of each cause that has occurred.

@@ -10,19 +10,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy
 import torch
 
+from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.pass_manager import changes
 from ftm_lazy.user_warnings import warn_user
 
 __all__ = ["describe", "write", "write_data", "write_stages"]
-
-_INPUT = re.compile(r"^  [%$](\d+) = (param|scalar) (\w+)(?:\[([\d,]*)\])?$", re.MULTILINE)
 
 
 def write(directory: Path, texts: dict[str, str], diffs: bool = False) -> Path | None:
@@ -66,7 +64,9 @@ def write_stages(folder: Path, texts: dict[str, str], diffs: bool = False) -> No
             if diff:
                 path.with_suffix(".diff").write_text(diff)
         before, last = stage, suffix
-    (folder / "inputs.json").write_text(json.dumps(describe(texts["trace"]), indent=2) + "\n")
+    (folder / "inputs.json").write_text(
+        json.dumps(describe(Trace.parse(texts["trace"])), indent=2) + "\n"
+    )
 
 
 def _suffix(stage: str, text: str) -> str:
@@ -75,18 +75,16 @@ def _suffix(stage: str, text: str) -> str:
     return ".tiles" if text.startswith("@stage") else ".mlir"
 
 
-def describe(trace: str) -> list[dict[str, object]]:
+def describe(trace: Trace) -> list[dict[str, object]]:
     """Return kind ("tensor" or "scalar"), dtype and shape of each input of a trace, in order."""
-    inputs = []
-    for _, kind, dtype, shape in _INPUT.findall(trace):
-        entry: dict[str, object] = {
-            "kind": "tensor" if kind == "param" else "scalar",
-            "dtype": dtype,
-        }
-        if kind == "param":
-            entry["shape"] = [int(extent) for extent in shape.split(",") if extent]
-        inputs.append(entry)
-    return inputs
+    tensors: list[dict[str, object]] = [
+        {"kind": "tensor", "dtype": type_.dtype, "shape": list(type_.shape)}
+        for type_ in trace.params
+    ]
+    scalars: list[dict[str, object]] = [
+        {"kind": "scalar", "dtype": dtype} for dtype in trace.scalars
+    ]
+    return tensors + scalars
 
 
 def write_data(
@@ -118,7 +116,9 @@ def write_data(
 
 
 def _names(asm: str, kind: str) -> list[str]:
-    return re.findall(rf"^@{kind}\s+(\w+),", asm, re.MULTILINE)
+    """Return the names of inputs, outputs or scalars in the order of the assembly."""
+    lines = (line.split() for line in asm.splitlines() if line.startswith(f"@{kind} "))
+    return [words[1].rstrip(",") for words in lines]
 
 
 def _array(tensor: torch.Tensor) -> numpy.ndarray:

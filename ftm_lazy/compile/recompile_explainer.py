@@ -16,10 +16,12 @@ earlier one, or, after the first steps, mostly the same operations.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from ftm_backend.ir.trace.trace import TensorType, Trace
 
 __all__ = ["CAUSES", "CompileHistory", "RecompileExplanation", "TraceRecord", "read"]
 
@@ -39,36 +41,43 @@ CAUSES = (
 _KEPT = 32  # earlier traces to compare with
 _SIMILAR = 0.5  # share of common operations from which two traces are similar
 _SHOWN = 3  # differences that an explanation lists
-_NODE = re.compile(r"^[%$][^=]* = (?P<name>[\w.]+::[\w.]+|[\w.]+)")
-_TYPE = re.compile(r"\b([a-z]+\d+)\[([\d,]*)\]")
-_VALUE = re.compile(r"[%$]\d+")
 _NO_OPERATION = ("param", "scalar", "return")
+
+
+class TraceLine(NamedTuple):
+    """A line of a trace.
+
+    Attributes:
+        text: The text, without indentation.
+        name: The operation's name, "param", "scalar" or "return".
+        spec: The text without the numbers of values.
+        types: Types of the results, or of the parameter.
+        defines: Numbers of the values that it defines.
+    """
+
+    text: str
+    name: str
+    spec: str
+    types: tuple[TensorType | None, ...] = ()
+    defines: range = range(0)
 
 
 @dataclass(frozen=True)
 class TraceRecord:
     """A trace split into lines for comparison; made by `read`."""
 
-    lines: tuple[str, ...]
-    """All lines but the first: parameters, scalars, operations, and the results last."""
-    names: tuple[str, ...]
-    """For each line the operation's name, "param", "scalar" or "return"."""
+    lines: tuple[TraceLine, ...]
+    """Parameters, scalars, operations, and the results last."""
+    results: tuple[int, ...]
+    """The numbers of the values that the trace returns."""
     operations: tuple[str, ...]
     """The names of the operations, in order."""
     counts: Counter[str]
     """The number of occurrences of each operation."""
 
-    @property
-    def results(self) -> tuple[str, ...]:
-        """The values that the trace returns: ``%3``, ..."""
-        return tuple(_VALUE.findall(self.lines[-1])) if self.lines else ()
-
-    def line_of(self, value: str) -> str:
+    def line_of(self, value: int) -> str:
         """Return the line that defines a value."""
-        return next(
-            (line for line in self.lines if value in _VALUE.findall(line.partition(" = ")[0])),
-            value,
-        )
+        return next(line.text for line in self.lines if value in line.defines)
 
 
 @dataclass(frozen=True)
@@ -89,12 +98,23 @@ class RecompileExplanation:
         return self.cause != "first" and (settled or self.cause != "new op sequence")
 
 
-def read(text: str) -> TraceRecord:
-    """Parse the canonical text of a trace."""
-    lines = tuple(line.strip() for line in text.splitlines()[1:])
-    names = tuple(map(_name, lines))
-    operations = tuple(name for name in names if name not in _NO_OPERATION)
-    return TraceRecord(lines, names, operations, Counter(operations))
+def read(trace: Trace) -> TraceRecord:
+    """Split a trace into lines."""
+    texts = (line.strip() for line in trace.lines())
+    lines = [
+        TraceLine(next(texts), "param", str(type_), (type_,), range(number, number + 1))
+        for number, type_ in enumerate(trace.params)
+    ]
+    lines += [TraceLine(next(texts), "scalar", dtype) for dtype in trace.scalars]
+    number = len(trace.params)
+    for node in trace.nodes:
+        defines = range(number, number + len(node.results))
+        spec = "%".join(node.spec.text_parts)
+        lines.append(TraceLine(next(texts), node.op, spec, node.results, defines))
+        number = defines.stop
+    lines.append(TraceLine(next(texts), "return", ""))
+    operations = tuple(node.op for node in trace.nodes)
+    return TraceRecord(tuple(lines), tuple(trace.results), operations, Counter(operations))
 
 
 class CompileHistory:
@@ -138,32 +158,19 @@ def _next_number(kept: Sequence[tuple[int, TraceRecord]]) -> int:
     return kept[-1][0] + 1 if kept else 0
 
 
-def _name(line: str) -> str:
-    match = _NODE.match(line)
-    return match["name"] if match else line.split(maxsplit=1)[0]
-
-
 def _similarity(left: TraceRecord, right: TraceRecord) -> float:
     return (left.counts & right.counts).total() / max(left.counts.total(), right.counts.total(), 1)
 
 
-def _differences(left: TraceRecord, right: TraceRecord) -> list[tuple[str, str]]:
+def _differences(left: TraceRecord, right: TraceRecord) -> list[tuple[TraceLine, TraceLine]]:
     """Return the pairs of differing lines; only operations if the traces have unequal lengths."""
     if len(left.lines) == len(right.lines):
-        return [pair for pair in zip(left.lines, right.lines, strict=True) if pair[0] != pair[1]]
+        pairs = zip(left.lines, right.lines, strict=True)
+        return [pair for pair in pairs if pair[0].text != pair[1].text]
     operations = (
-        [
-            line
-            for line, name in zip(side.lines, side.names, strict=True)
-            if name not in _NO_OPERATION
-        ]
-        for side in (left, right)
+        [line for line in side.lines if line.name not in _NO_OPERATION] for side in (left, right)
     )
-    return [
-        pair
-        for pair in zip(*operations, strict=True)
-        if _VALUE.sub("%", pair[0]) != _VALUE.sub("%", pair[1])
-    ]
+    return [pair for pair in zip(*operations, strict=True) if pair[0].spec != pair[1].spec]
 
 
 def _explain_same(
@@ -179,7 +186,10 @@ def _explain_same(
         shown = [f"`{trace.line_of(value)}` is needed now" for value in sorted(new - old)]
         shown += [f"`{nearest.line_of(value)}` is not needed now" for value in sorted(old - new)]
     else:
-        shown = [f"`{new}` was `{old}`{_location(trace, new, locations)}" for new, old in differing]
+        shown = [
+            f"`{line.text}` was `{old_line.text}`{_location(trace, line, locations)}"
+            for line, old_line in differing
+        ]
     more = "; ..." if len(shown) > _SHOWN else ""
     cause = "new set of results" if kind == "results" else f"new {kind}"
     return cause, f"{counted}: {'; '.join(shown[:_SHOWN])}{more}"
@@ -200,23 +210,23 @@ def _explain_sequence(trace: TraceRecord, nearest: TraceRecord, locations: Seque
     return f"{counted}: operation {first + 1:,} is {new}, was {old}{line}"
 
 
-def _location(trace: TraceRecord, line: str, locations: Sequence[str]) -> str:
+def _location(trace: TraceRecord, line: TraceLine, locations: Sequence[str]) -> str:
     """Return the Python line that recorded an operation, in parentheses; "" if unknown."""
-    index = trace.lines.index(line)
-    if trace.names[index] in _NO_OPERATION:
+    if line.name in _NO_OPERATION:
         return ""
-    operation = sum(name not in _NO_OPERATION for name in trace.names[:index])
+    before = trace.lines[: trace.lines.index(line)]
+    operation = sum(other.name not in _NO_OPERATION for other in before)
     location = locations[operation] if operation < len(locations) else ""
     return f" ({location})" if location else ""
 
 
-def _kind(new: str, old: str) -> str:
+def _kind(new: TraceLine, old: TraceLine) -> str:
     """Return the difference, one of `_KINDS`, between two lines of the same operation."""
-    if new.startswith("return") and old.startswith("return"):
+    if new.name == old.name == "return":
         return "results"
-    types, before = _TYPE.findall(new), _TYPE.findall(old)
-    if [dtype for dtype, _ in types] != [dtype for dtype, _ in before]:
+    dtypes, before = ([type_ and type_.dtype for type_ in line.types] for line in (new, old))
+    if dtypes != before:
         return "dtype"
-    if types != before:
+    if new.types != old.types:
         return "sizes"
-    return "number" if _VALUE.sub("%", new) != _VALUE.sub("%", old) else "operands"
+    return "number" if new.spec != old.spec else "operands"

@@ -4,29 +4,22 @@ A *cropped* window omits the last rows of a cache, e.g. rejected candidates of s
 Its numbers depend on two sizes: the rows that remain, and the rows that the memory has. A window
 that the trace appends new rows to also counts as cropped, since the next one may be.
 
-A *turned* (transposed) window has a dimension before its rows that is contiguous within a row, e.g.
-heads [heads, rows, width] in memory of shape [rows, heads, width].
+A *transposed* window has a dimension before its rows that is contiguous within a row, e.g. heads
+[heads, rows, width] in memory of shape [rows, heads, width].
 
-All functions search the trace's text with regular expressions. A *place* is the (begin, end) of a
-number in the text.
+A *place* is the index of a number in a trace (`ftm_backend.ir.trace.shape_family`).
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["CacheWindow", "TransposedWindow", "cropped", "turned"]
+from ftm_backend.ir.trace.shape_family import NumberPlaces
+from ftm_backend.ir.trace.trace import Operand, Trace
 
-_ROW = re.compile(r"^  %(\d+) = param \w+\[(\d+)\]$", re.MULTILINE)
-_WINDOW = re.compile(
-    r"^  %(\d+) = ftm\.view\(base=%(\d+), sizes=\[([\d,]+)\], strides=\[([\d,]+)\], offset=0\)",
-    re.MULTILINE,
-)
-_CAT = re.compile(r"aten::cat\(tensors=\[%(\d+),[^\]]*\], dim=(-?\d+)\)")
-_NUMBER = re.compile(r"\d+")
+__all__ = ["CacheWindow", "TransposedWindow", "appended_dims", "cropped", "transposed"]
 
 
 class CacheWindow(NamedTuple):
@@ -42,10 +35,10 @@ class CacheWindow(NamedTuple):
         grows: Whether the trace appends rows to it.
     """
 
-    rows: tuple[int, int]
-    whole: tuple[int, int]
-    outer: tuple[tuple[tuple[int, int], int], ...]
-    extent: tuple[int, int]
+    rows: int
+    whole: int
+    outer: tuple[tuple[int, int], ...]
+    extent: int
     wholes: int
     width: int
     grows: bool
@@ -62,31 +55,53 @@ class TransposedWindow(NamedTuple):
         rest: See `extent`.
     """
 
-    rows: tuple[int, int]
-    outer: tuple[tuple[tuple[int, int], int], ...]
-    extent: tuple[int, int]
+    rows: int
+    outer: tuple[tuple[int, int], ...]
+    extent: int
     each: int
     rest: int
 
 
-def turned(text: str) -> Iterator[TransposedWindow]:
+class _View(NamedTuple):
+    """A view at offset 0 of a one-dimensional parameter, with the places of its numbers."""
+
+    value: int
+    extent: int
+    sizes: Sequence[int]
+    strides: Sequence[int]
+    extent_place: int
+    size_places: range
+    stride_places: range
+
+
+def _views(trace: Trace, places: NumberPlaces) -> Iterator[_View]:
+    number = len(trace.params)
+    for position, node in enumerate(trace.nodes):
+        if node.op == "ftm.view" and node.operands[0] < len(trace.params):
+            shape, sizes = trace.params[node.operands[0]].shape, node.argument("sizes")
+            if len(shape) == 1 and sizes and node.argument("offset") == 0:
+                yield _View(
+                    number,
+                    shape[0],
+                    sizes,
+                    node.argument("strides"),
+                    places.params[node.operands[0]].start,
+                    places.argument(position, "sizes"),
+                    places.argument(position, "strides"),
+                )
+        number += len(node.results)
+
+
+def transposed(trace: Trace, places: NumberPlaces) -> Iterator[TransposedWindow]:
     """Yield the parameters of a trace that are read through transposed windows."""
-    extents = {found[1]: found.span(2) for found in _ROW.finditer(text)}
-    for view in _WINDOW.finditer(text) if extents else ():
-        if view[2] in extents:
-            sizes, strides = (
-                [number.span() for number in _NUMBER.finditer(text, *view.span(part))]
-                for part in (3, 4)
-            )
-            found = _turned(text, extents[view[2]], sizes, strides)
-            if found is not None:
-                yield found
+    for view in _views(trace, places):
+        found = _transposed(view)
+        if found is not None:
+            yield found
 
 
-def _turned(
-    text: str, extent: tuple[int, int], sizes: list[tuple[int, int]], strides: list[tuple[int, int]]
-) -> TransposedWindow | None:
-    counts, steps = ([int(text[slice(*place)]) for place in places] for places in (sizes, strides))
+def _transposed(view: _View) -> TransposedWindow | None:
+    counts, steps = view.sizes, view.strides
     several = [d for d in range(len(counts)) if counts[d] > 1]
     behind = [d for d in several if any(e < d and steps[e] < steps[d] for e in several)]
     if not behind:
@@ -98,36 +113,35 @@ def _turned(
     last = sum((counts[d] - 1) * steps[d] for d in inside)
     wholes = 1 + sum((counts[d] - 1) * (steps[d] // whole) for d in outside)
     is_window = all(steps[d] % whole == 0 for d in outside) and last < row
-    if not is_window or int(text[slice(*extent)]) != wholes * whole - row + last + 1:
+    if not is_window or view.extent != wholes * whole - row + last + 1:
         return None
-    outer = tuple((strides[d], steps[d] // counts[rows]) for d in outside)
-    return TransposedWindow(sizes[rows], outer, extent, wholes * row, last + 1 - row)
+    outer = tuple((view.stride_places[d], steps[d] // counts[rows]) for d in outside)
+    return TransposedWindow(
+        view.size_places[rows], outer, view.extent_place, wholes * row, last + 1 - row
+    )
 
 
-def cropped(text: str) -> Iterator[CacheWindow]:
+def appended_dims(trace: Trace) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield the operands of each concatenation of tensors, and its dimension as in the trace."""
+    for node in trace.nodes:
+        if node.op == "aten::cat":
+            tensors = dict(node.spec.args)["tensors"]
+            if all(tensor is Operand.VALUE for tensor in tensors):
+                yield node.operands, node.argument("dim")
+
+
+def cropped(trace: Trace, places: NumberPlaces) -> Iterator[CacheWindow]:
     """Yield the parameters of a trace that are read through cropped windows."""
-    extents = {found[1]: found.span(2) for found in _ROW.finditer(text)}
-    grown = {found[1]: int(found[2]) for found in _CAT.finditer(text)}
-    for view in _WINDOW.finditer(text):
-        if view[2] in extents:
-            sizes, strides = (
-                [number.span() for number in _NUMBER.finditer(text, *view.span(part))]
-                for part in (3, 4)
-            )
-            rows = grown[view[1]] % len(sizes) if view[1] in grown else 0
-            found = _cropped(text, extents[view[2]], sizes, strides, rows)
-            if found is not None:
-                yield found._replace(grows=view[1] in grown)
+    grown = {operands[0]: dim for operands, dim in appended_dims(trace)}
+    for view in _views(trace, places):
+        rows = grown[view.value] % len(view.sizes) if view.value in grown else 0
+        found = _cropped(view, rows)
+        if found is not None:
+            yield found._replace(grows=view.value in grown)
 
 
-def _cropped(
-    text: str,
-    extent: tuple[int, int],
-    sizes: list[tuple[int, int]],
-    strides: list[tuple[int, int]],
-    grown: int,
-) -> CacheWindow | None:
-    counts, steps = ([int(text[slice(*place)]) for place in places] for places in (sizes, strides))
+def _cropped(view: _View, grown: int) -> CacheWindow | None:
+    counts, steps = view.sizes, view.strides
     dense = [math.prod(counts[d + 1 :]) for d in range(len(counts))]
     before = max((d for d in range(len(counts)) if steps[d] != dense[d]), default=grown - 1)
     if before < 0 or before + 1 == len(counts):
@@ -135,10 +149,17 @@ def _cropped(
     times = [math.prod(counts[d + 1 : before + 1]) for d in range(before + 1)]
     wholes = sum((count - 1) * time for count, time in zip(counts, times, strict=False))
     whole, rows = steps[before], before + 1
-    is_window = whole >= dense[before] and steps[:rows] == [time * whole for time in times]
-    if not is_window or not wholes or int(text[slice(*extent)]) != wholes * whole + dense[before]:
+    is_window = whole >= dense[before] and list(steps[:rows]) == [time * whole for time in times]
+    if not is_window or not wholes or view.extent != wholes * whole + dense[before]:
         return None
+    strides = view.stride_places
     outer = tuple(zip(strides[:before], times[:before], strict=True))
     return CacheWindow(
-        sizes[rows], strides[before], outer, extent, wholes, dense[rows], grows=False
+        view.size_places[rows],
+        strides[before],
+        outer,
+        view.extent_place,
+        wholes,
+        dense[rows],
+        False,
     )

@@ -17,151 +17,157 @@ The recorder does not canonicalize; this happens only for traces without a progr
 from __future__ import annotations
 
 import math
-import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["normal_form", "normal_varies", "window_orders"]
+from ftm_backend.ir.trace.trace import Node, Operand, Ref, TensorType, Trace
 
-_PARAMETER = re.compile(r"  %(\d+) = param (\w+)\[1,([\d,]+)\]$", re.MULTILINE)
-_CAT = re.compile(r"aten::cat\(tensors=\[%(\d+),(%\d+(?:,%\d+)*)\], dim=(-?\d+)\)")
-_ROW = re.compile(r"^  %(\d+) = param \w+\[\d+\]$", re.MULTILINE)
-_VIEW = re.compile(r"  (%\d+) = ftm\.view\(")
-_VALUE = re.compile(r"%(\d+)")
-_WINDOW = re.compile(r"ftm\.view\(base=%(\d+), sizes=\[([\d,]+)\], strides=\[([\d,]+)\]")
-_BEHIND_USES = ",])\n"
+__all__ = ["canonical_dims", "canonicalize", "window_orders"]
 
 
 class _Window(NamedTuple):
-    """A window to insert: position in the text, parameter, sizes, and number of rows."""
+    """A window to insert: its position among the nodes, its parameter, and its number of rows."""
 
-    place: int
-    parameter: re.Match[str]
-    sizes: list[int]
+    position: int
+    parameter: int
     rows: int
 
 
-def normal_form(text: str, one_row: bool = False) -> str:
+def canonicalize(trace: Trace, one_row: bool = False) -> Trace:
     """Replace caches in concatenations by windows.
 
     A cache is the first operand of a concatenation, if it is a parameter with batch size 1 that
     nothing else reads.
 
     Args:
-        text: The trace.
+        trace: The trace.
         one_row: Also replace caches of one row; otherwise one of them leaves the trace unchanged.
+
+    Returns:
+        The new trace, or ``trace`` itself if it has no such cache.
     """
     windows = []
-    at = text.find("aten::cat(tensors=[%")
-    while at >= 0:
-        cat = _CAT.match(text, at)
-        window = _window_of(text, cat) if cat is not None else None
-        if window is not None and window.rows == 1 and not one_row:
-            return text
-        if window is not None:
-            windows.append(window)
-        at = text.find("aten::cat(tensors=[%", at + 1)
-    return _written(text, windows) if windows else text
+    uses: _Uses | None = None
+    for position, node in enumerate(trace.nodes):
+        if node.op == "aten::cat" and node.operands and node.operands[0] < len(trace.params):
+            uses = uses or _Uses(trace)
+            window = _window_of(trace, position, uses)
+            if window is not None and window.rows == 1 and not one_row:
+                return trace
+            if window is not None:
+                windows.append(window)
+    return _insert(trace, windows) if windows else trace
 
 
-def _window_of(text: str, cat: re.Match[str]) -> _Window | None:
-    declared = text.find(f"  %{cat[1]} = param ", 0, cat.start())
-    parameter = _PARAMETER.match(text, declared) if declared >= 0 else None
-    if parameter is None or sum(text.count(f"%{cat[1]}{behind}") for behind in _BEHIND_USES) != 1:
+class _Uses:
+    """How often each value is used, and the node that uses it first."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.counts = [0] * len(trace.types())
+        self.first = [len(trace.nodes)] * len(self.counts)
+        for position, node in enumerate(trace.nodes):
+            for value in node.values:
+                self.first[value] = min(self.first[value], position)
+                self.counts[value] += 1
+        for value in trace.results:
+            self.counts[value] += 1
+
+
+def _window_of(trace: Trace, position: int, uses: _Uses) -> _Window | None:
+    cat = trace.nodes[position]
+    parameter = cat.operands[0]
+    sizes = trace.params[parameter].shape
+    tensors = dict(cat.spec.args)["tensors"]
+    if (
+        not all(tensor is Operand.VALUE for tensor in tensors)
+        or len(sizes) < 2
+        or sizes[0] != 1
+        or uses.counts[parameter] != 1
+    ):
         return None
-    sizes = [1, *map(int, parameter[3].split(","))]
-    dim = int(cat[3]) % len(sizes)
+    dim = cat.argument("dim") % len(sizes)
     if math.prod(sizes[:dim]) == 1:  # the concatenation appends memory, so no window is needed
         return None
-    place = _place(text, cat)
-    behind = {
-        int(value) for value in _VALUE.findall(text, place, cat.start()) if int(value) < int(cat[1])
-    }
+    begin = _begin(trace, position)
     # parameters are numbered in the order of first use
-    if any(not _is_read(text, value, place) for value in behind):
+    read = (value for node in trace.nodes[begin:position] for value in node.values)
+    if any(value < parameter and uses.first[value] >= begin for value in read):
         return None
-    return _Window(place, parameter, sizes, sizes[dim])
+    return _Window(begin, parameter, sizes[dim])
 
 
-def _is_read(text: str, value: int, end: int) -> bool:
-    """Return whether an operation before position `end` reads a parameter."""
-    return any(f"%{value}{behind}" in text[:end] for behind in _BEHIND_USES)
+def _begin(trace: Trace, position: int) -> int:
+    """Return the position of the first operand's window: before the windows of the others."""
+    others = set(trace.nodes[position].operands[1:])
+    last = len(trace.params) + sum(len(node.results) for node in trace.nodes[:position])
+    while position:
+        node = trace.nodes[position - 1]
+        last -= len(node.results)
+        if node.op != "ftm.view" or last not in others:
+            return position
+        position -= 1
+    return position
 
 
-def normal_varies(text: str, varies: Sequence[int]) -> Sequence[int]:
+def canonical_dims(trace: Trace, varies: Sequence[int]) -> Sequence[int]:
     """Convert the bit masks of varying dimensions to the canonical form.
 
     Args:
-        text: The canonical trace.
+        trace: The canonical trace.
         varies: For each parameter the bit mask of its dimensions in the original trace.
     """
     if not varies:
         return varies
-    found = list(varies)
-    for row in _ROW.finditer(text):
-        found[int(row[1])] = 1 if varies[int(row[1])] else 0
-    return found
+    return [
+        int(mask != 0) if len(type_.shape) == 1 else mask
+        for type_, mask in zip(trace.params, varies, strict=True)
+    ]
 
 
-def window_orders(text: str) -> str:
-    """Describe the transposed windows of one-dimensional parameters: number and dimension order.
+def window_orders(trace: Trace) -> tuple[tuple[int, ...], ...]:
+    """Return the dimension order of each transposed window of a one-dimensional parameter.
 
-    The text is part of the family's key.
+    Each tuple begins with the window's position. The result is part of the family's key.
     """
-    parameters = text.rfind(" = param ")
-    rows = {
-        row[1]
-        for row in _ROW.finditer(text, 0, text.find("\n", parameters) if parameters >= 0 else 0)
-    }
-    told = []
-    for number, window in enumerate(_WINDOW.finditer(text) if rows else ()):
-        if window[1] in rows:
-            sizes, strides = (list(map(int, part.split(","))) for part in window.group(2, 3))
+    found = []
+    for position, node in enumerate(trace.nodes):
+        if node.op == "ftm.view" and node.operands[0] < len(trace.params):
+            if len(trace.params[node.operands[0]].shape) != 1:
+                continue
+            sizes, strides = node.argument("sizes"), node.argument("strides")
             several = [d for d, size in enumerate(sizes) if size > 1 and strides[d]]
             order = sorted(several, key=lambda d: -strides[d])
             if order != several:
-                told.append(f"{number}:{','.join(map(str, order))}")
-    return " ".join(told)
+                found.append((position, *order))
+    return tuple(found)
 
 
-def _place(text: str, cat: re.Match[str]) -> int:
-    """Return the position of the first operand's window: before the windows of the others."""
-    others = set(cat[2].split(","))
-    begin = text.rfind("\n", 0, cat.start()) + 1
-    while True:
-        before = text.rfind("\n", 0, begin - 1) + 1
-        view = _VIEW.match(text, before)
-        if view is None or view[1] not in others:
-            return begin
-        begin = before
-
-
-def _written(text: str, windows: Sequence[_Window]) -> str:
-    """Return the text with these windows and renumbered values."""
-    begins = [window.place for window in windows]
-    firsts = [int(_VALUE.search(text, begin)[1]) for begin in begins]  # type: ignore[index]
-    head = text[: begins[0]]
-    for _, parameter, sizes, _ in windows:
-        head = head.replace(
-            parameter[0], f"  %{parameter[1]} = param {parameter[2]}[{math.prod(sizes)}]", 1
+def _insert(trace: Trace, windows: Sequence[_Window]) -> Trace:
+    """Insert windows before nodes; values are renumbered."""
+    params = list(trace.params)
+    renumbered = list(range(len(params)))  # by number in `trace`, the new one
+    nodes: list[Node] = []
+    number = len(params)
+    pending = sorted(windows, reverse=True)
+    for position, node in enumerate(trace.nodes):
+        while pending and pending[-1].position == position:
+            parameter = pending.pop().parameter
+            nodes.append(_window_node(trace.params[parameter], parameter))
+            params[parameter] = TensorType(params[parameter].dtype, (params[parameter].numel,))
+            renumbered[parameter] = number  # only the concatenation reads the parameter
+            number += 1
+        operands = tuple(
+            renumbered[operand] if slot is Operand.VALUE else operand
+            for slot, operand in zip(node.spec.slots, node.operands, strict=True)
         )
-    pieces, anew = [head], dict[str, str]()
-    for k, (begin, end) in enumerate(zip(begins, [*begins[1:], len(text)], strict=True)):
-        number = firsts[k] + k
-        # only the concatenation reads the parameter
-        anew[windows[k].parameter[1]] = f"%{number}"
-        parts = _VALUE.split(text[begin:end])
-        for value in set(parts[1::2]) - anew.keys():
-            anew[value] = f"%{int(value) + bisect_right(firsts, int(value))}"
-        parts[1::2] = [anew[value] for value in parts[1::2]]
-        pieces += [_line(windows[k], number), *parts]
-    return "".join(pieces)
+        nodes.append(Node(node.spec, operands))
+        renumbered += range(number, number + len(node.results))
+        number += len(node.results)
+    results = [renumbered[value] for value in trace.results]
+    return Trace(params, list(trace.scalars), nodes, results)
 
 
-def _line(window: _Window, number: int) -> str:
-    _, parameter, sizes, _ = window
-    strides = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
-    extents, steps = (",".join(map(str, each)) for each in (sizes, strides))
-    view = f"ftm.view(base=%{parameter[1]}, sizes=[{extents}], strides=[{steps}], offset=0)"
-    return f"  %{number} = {view} : {parameter[2]}[{extents}]\n"
+def _window_node(type_: TensorType, parameter: int) -> Node:
+    strides = tuple(math.prod(type_.shape[d + 1 :]) for d in range(len(type_.shape)))
+    args = (("base", Ref(parameter)), ("sizes", type_.shape), ("strides", strides), ("offset", 0))
+    return Node.of("ftm.view", args, (type_,))

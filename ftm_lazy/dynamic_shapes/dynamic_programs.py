@@ -18,25 +18,30 @@ these hints are still served, but when several have come, a program is compiled 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ftm_backend.assembler.image_template import TemplateError
 from ftm_backend.executable import Executable
+from ftm_backend.ir.trace.shape_family import (
+    NumberPlaces,
+    numbers_of,
+    structure_of,
+    symbolic_trace,
+    varying_results,
+)
+from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.lru import LRUCache
 from ftm_backend.symbolic import free_symbols
 from ftm_backend.symbolic.shape_relations import ShapeRelation
-from ftm_lazy import _C
-from ftm_lazy.dynamic_shapes.canonicalize import normal_form, normal_varies, window_orders
+from ftm_lazy.dynamic_shapes.canonicalize import canonical_dims, canonicalize, window_orders
 from ftm_lazy.dynamic_shapes.dynamic_program_record import (
     LEAST_SIZE,
     DynamicProgram,
     packed,
     unpacked,
 )
-from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import varying_results
 from ftm_lazy.dynamic_shapes.size_hints import larger_sizes
 from ftm_lazy.dynamic_shapes.size_one import SizeOneRelatives, TraceToMatch, values_with_ones
 from ftm_lazy.dynamic_shapes.trace_family import SizeGuess, TraceFamily
@@ -66,15 +71,15 @@ class DynamicCandidate:
     """A trace with symbols, to be compiled instead of a static trace.
 
     Attributes:
-        text: The trace with symbols.
+        trace: The trace with symbols.
         relation: How the numbers of a trace follow from the symbols.
         family: The family of the static trace.
         values: The symbols' values in the static trace.
-        chosen_for: The size hints in `text`.
+        chosen_for: The size hints in `trace`.
         first_sight: It was derived from one trace only.
     """
 
-    text: str
+    trace: Trace
     relation: ShapeRelation
     family: TraceFamily
     values: tuple[int, ...]
@@ -114,27 +119,27 @@ class TraceFamilies:
         self._families.clear()
         self._relatives.clear()
 
-    def instance(self, text: str) -> Specialization | None:
+    def instance(self, trace: Trace) -> Specialization | None:
         """Specialize a dynamic-shape program for a trace; None if no program's guards hold."""
-        normal = normal_form(text, one_row=True)
-        found = self._instance(normal)
-        if found is None and normal != text:
-            found = self._instance(text)
-        return found or self._of_relative(text)
+        canonical = canonicalize(trace, one_row=True)
+        found = self._instance(canonical)
+        if found is None and canonical is not trace:
+            found = self._instance(trace)
+        return found or self._of_relative(trace)
 
-    def _of_relative(self, text: str) -> Specialization | None:
+    def _of_relative(self, trace: Trace) -> Specialization | None:
         """Specialize a program for other strides, which match because some sizes are 1."""
-        trace = TraceToMatch(text)
-        for key, lines in self._relatives.of(trace):
+        wanted = TraceToMatch(trace)
+        for key, shared in self._relatives.of(wanted):
             family = self._families.get(key)
             if family is None:
                 continue
+            is_own = family.key[0] == structure_of(trace)
             for program in list(family.programs):
-                is_own = family.shared == trace.shared
-                if is_own and program.relation.values(trace.numbers) is not None:
+                if is_own and program.relation.values(wanted.numbers) is not None:
                     continue  # `_instance` has tried it
                 values = values_with_ones(
-                    trace, family.shared, lines, program.relation, program.template.admits
+                    wanted, family.example, shared, program.relation, program.template.admits
                 )
                 if values is None:
                     continue
@@ -145,8 +150,8 @@ class TraceFamilies:
                     return Specialization(image, program.varies)
         return None
 
-    def _instance(self, text: str) -> Specialization | None:
-        family, numbers = self._find(text)
+    def _instance(self, trace: Trace) -> Specialization | None:
+        family, numbers = self._find(trace)
         far = None
         for program in family.programs:
             values = program.relation.values(numbers)
@@ -178,36 +183,33 @@ class TraceFamilies:
         family.note(numbers)
         return Specialization(image, program.varies)
 
-    def note(self, text: str) -> None:
+    def note(self, trace: Trace) -> None:
         """Add a trace with a static program to its family."""
-        family, numbers = self._find(normal_form(text))
+        family, numbers = self._find(canonicalize(trace))
         family.note(numbers)
 
-    def propose(self, text: str, likely: SizeGuess | None = None) -> list[DynamicCandidate]:
+    def propose(self, trace: Trace, likely: SizeGuess | None = None) -> list[DynamicCandidate]:
         """Propose dynamic traces to compile instead of a static one.
 
         Args:
-            text: The trace, for which `instance` returned None.
+            trace: The trace, for which `instance` returned None.
             likely: The sizes that will probably vary; None if there are none.
 
         Returns:
             Candidates, the best first. Empty if the trace itself should be compiled.
         """
-        text = normal_form(text)
-        family, numbers = self._find(text)
+        trace = canonicalize(trace)
+        family, numbers = self._find(trace)
         if likely is not None:
-            likely = replace(likely, varies=normal_varies(text, likely.varies))
+            likely = replace(likely, varies=canonical_dims(trace, likely.varies))
         others = [member for member in family.members if member != numbers]
         family.note(numbers)
         if family.rests():
             family.specialized.append(numbers)
             return []
-        places = _C._family_numbers(text)
-        expected = (
-            family.expected(text, numbers, others, places, likely) if likely is not None else None
-        )
+        expected = family.expected(trace, numbers, others, likely) if likely is not None else None
         relation = expected or family.relation(
-            [*family.telling([*others, numbers]), *others], numbers, places
+            [*family.telling([*others, numbers]), *others], numbers, NumberPlaces(trace).extents()
         )
         values = relation.values(numbers) if relation is not None else None
         if relation is None or values is None:
@@ -224,12 +226,10 @@ class TraceFamilies:
             for _, place, least in relation.symbols
         ]
         any_size = likely is not None and likely.any_size
-        ahead = larger_sizes(
-            relation.symbolic_trace(text, places, values), values, largest, any_size
-        )
+        ahead = larger_sizes(symbolic_trace(trace, relation, values), values, largest, any_size)
         return [
             DynamicCandidate(
-                relation.symbolic_trace(text, places, chosen),
+                symbolic_trace(trace, relation, chosen),
                 relation,
                 family,
                 values,
@@ -239,22 +239,18 @@ class TraceFamilies:
             for chosen in dict.fromkeys((ahead, values))
         ]
 
-    def refusal(self, text: str) -> str:
+    def refusal(self, trace: Trace) -> str:
         """Explain why the newest dynamic-shape program does not admit a trace; "" without one."""
-        text = normal_form(text)
-        family, numbers = self._find(text)
+        trace = canonicalize(trace)
+        family, numbers = self._find(trace)
         if not family.programs:
             return ""
         program = family.programs[0]
         values = program.relation.values(numbers)
         if values is not None:
             return program.template.refusal(values)
-        places = _C._family_numbers(text)
-        wrong = (places[place] for place in program.relation.violations(numbers))
-        shown = [
-            text[text.rfind("\n", 0, begin) + 1 : text.find("\n", begin)].strip()
-            for begin, _, _ in wrong
-        ]
+        places = NumberPlaces(trace)
+        shown = [places.line(place) for place in program.relation.violations(numbers)]
         return (
             "its numbers are related otherwise"
             + ": " * bool(shown)
@@ -273,14 +269,14 @@ class TraceFamilies:
             raise TemplateError(refusal)
         special = any(map(_is_special, template.guards))
         family.failures = family.failures + 1 if special else 0
-        varies = tuple(varying_results(proposal.text))
+        varies = varying_results(proposal.trace)
         program = DynamicProgram(
             proposal.relation, template, made.image, proposal.values, proposal.chosen_for, varies
         )
         image = template.image(made.image, proposal.values)
         family.programs.appendleft(program)
         self._keep(family)
-        self._relatives.add(family.key, family.shared)
+        self._relatives.add(family.key, family.example)
         self._put(family.text, packed(family.programs))
         return Specialization(image, program.varies)
 
@@ -288,13 +284,15 @@ class TraceFamilies:
         """Note that no candidate for a trace compiled."""
         proposal.family.fail()
 
-    def refuse(self, text: str) -> bool:
+    def refuse(self, trace: Trace) -> bool:
         """Drop the programs of a trace's family for good, after the machine rejected the image.
 
         Returns:
             Whether the image may have been a specialization.
         """
-        families = [self._find(spelled)[0] for spelled in dict.fromkeys((text, normal_form(text)))]
+        canonical = canonicalize(trace)
+        forms = (trace,) if canonical is trace else (trace, canonical)
+        families = [self._find(form)[0] for form in forms]
         had = [family for family in families if family.programs]
         for family in families:
             family.programs.clear()
@@ -303,23 +301,22 @@ class TraceFamilies:
             self._remove(family.text, "the machine does not take a program of it")
         return bool(had)
 
-    def _find(self, text: str) -> tuple[TraceFamily, tuple[int, ...]]:
-        shared, numbers = _C._family(text)
-        told = shared + window_orders(text)
-        key = hashlib.blake2b(told.encode(), digest_size=16).digest()
+    def _find(self, trace: Trace) -> tuple[TraceFamily, tuple[int, ...]]:
+        key = structure_of(trace), window_orders(trace)
         family = self._families.get(key)
         if family is None:
-            family = self._load(key, f"family\n{told}", shared)
+            family = self._load(key, trace)
             self._keep(family)
-        return family, numbers
+        return family, numbers_of(trace)
 
     def _keep(self, family: TraceFamily) -> None:
         for forgotten in self._families.put(family.key, family, family.bytes):
             self._relatives.remove(forgotten.key)
 
-    def _load(self, key: bytes, text: str, shared: str) -> TraceFamily:
+    def _load(self, key: tuple[Hashable, Hashable], trace: Trace) -> TraceFamily:
         """Create a family with the programs in the disk cache."""
-        family = TraceFamily(key, text, shared)
+        text = f"family\n{key!r}"
+        family = TraceFamily(key, text, trace)
         stored = self._get(text)
         if stored is not None:
             try:
@@ -327,5 +324,5 @@ class TraceFamilies:
             except ValueError as error:
                 self._remove(text, str(error))
         if family.programs:
-            self._relatives.add(key, shared)
+            self._relatives.add(key, trace)
         return family

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.ir.trace.verifier import verify
-from ftm_backend.symbolic import compile_expressions, parse_declarations
+from ftm_backend.symbolic import compile_expressions
 
 __all__ = ["ANY_SIZE", "SMALL_SIZE", "larger_sizes"]
 
@@ -25,7 +25,7 @@ ANY_SIZE = 1 << 20
 
 
 def larger_sizes(
-    general: str, values: Sequence[int], largest: Sequence[int], any_size: bool = False
+    general: Trace, values: Sequence[int], largest: Sequence[int], any_size: bool = False
 ) -> tuple[int, ...]:
     """Choose a hint for each symbol of a trace.
 
@@ -33,17 +33,17 @@ def larger_sizes(
     n x n matrix is a view of its n * n elements, so n can grow only after their number has.
 
     Args:
-        general: The trace with symbols.
+        general: The trace with symbols. Its symbols collect the constraints.
         values: The symbols' values in a static trace, for which the constraints hold.
         largest: For each symbol the largest value seen; 0 for symbols that are not sizes, whose
             values stay.
         any_size: All sizes are equally likely.
     """
-    symbols = parse_declarations(general)
+    symbols = general.symbols
     if symbols is None:
         return tuple(values)
     with symbols:
-        verify(Trace.parse(general))
+        verify(general)
     guards = list(symbols.guards.values())
     numbers = compile_expressions([guard.size for guard in guards], tuple(symbols.values))
 

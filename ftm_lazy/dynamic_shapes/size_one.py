@@ -2,209 +2,197 @@
 
 The recorder writes a view for an operand that is not contiguous. With a dimension of 1 a transposed
 tensor is often contiguous: [1 token, heads] transposed has the same memory as before. So the trace
-of one token has no view, and other lines than that of two tokens, although it computes the same.
+of one token has no view, and other nodes than that of two tokens, although it computes the same.
 
-`bare` writes each operand's strides in one form, whether the trace has a view or not. Two traces
-with equal `bare` texts are served by one program. The sizes that a trace would have in the other
-family are guessed from the lines that both have; comparing the `bare` texts verifies the guess.
+`without_views` writes each operand's strides in one form, whether the trace has a view or not. Two
+traces that are equal in this form are served by one program. The sizes that a trace would have in
+the other family are guessed from the nodes that both have; comparing the forms verifies the guess.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from ftm_backend.ir.trace.shape_family import NumberPlaces, numbers_of, with_numbers
+from ftm_backend.ir.trace.trace import Node, Operand, TensorType, Trace
 from ftm_backend.symbolic import compile_expressions, free_symbols
 from ftm_backend.symbolic.shape_relations import ShapeRelation
-from ftm_lazy import _C
 
-__all__ = ["SizeOneRelatives", "TraceToMatch", "bare", "values_with_ones"]
-
-_LINE = re.compile(r"  ([%$][^=]*) = (.*)")
-_VIEW = re.compile(
-    r"ftm\.view\(base=%(\d+), sizes=\[([\d,]*)\], strides=\[([\d,-]*)\], offset=(\d+)\) : (\w+)"
-)
-_WRITTEN = re.compile(r"sizes=\[([\d,]*)\], strides=\[([\d,-]*)\]")
-_VALUE = re.compile(r"%(\d+)")
-_TYPE = re.compile(r"none|(\w+)\[([\d,]*)\]")
-_PLACED = re.compile(r"ftm\.view\(base=%(\d+), ")
+__all__ = ["SizeOneRelatives", "TraceToMatch", "values_with_ones", "without_views"]
 
 
-def bare(text: str) -> str:
-    """Return a trace without view lines and without strides of dimensions of 1.
+def without_views(trace: Trace) -> Hashable:
+    """Return a trace as a key without views and without strides of dimensions of 1.
 
     Each use of a view is replaced by its base, sizes, strides and offset.
     """
-    read: dict[str, str] = {}  # the text that replaces each value
+    read: list[tuple[Any, ...]] = []  # what replaces each value
     # for contiguous values the base of the view, and the offset in elements
-    begins: dict[str, tuple[str, int]] = {}
-    count = 0
-    lines = []
-    for line in text.splitlines():
-        found = _LINE.match(line)
-        view = _VIEW.match(found[2]) if found is not None else None
-        if found is not None and view is not None and view[1] in begins:
-            name, begin = begins[view[1]]
-            begin += int(view[4])
-            in_order, steps = _order(view[2], view[3])
-            if in_order:
-                begins[found[1][1:]] = name, begin
-            read[found[1][1:]] = f"{name}[{view[2]}]:{view[5]}" + (
-                "" if in_order and not begin else f"{steps}+{begin}"
-            )
+    begins: dict[int, tuple[int, int]] = {}
+    dtypes: list[str] = []  # of the values without views
+    nodes: list[Hashable] = [*trace.scalars]
+
+    def define(type_: TensorType | None) -> None:
+        name = len(dtypes)
+        begins[len(read)] = name, 0
+        dtypes.append(type_.dtype if type_ is not None else "none")
+        read.append((name, type_.shape if type_ is not None else (), dtypes[-1]))
+
+    for type_ in trace.params:
+        # only the number of elements counts, since the uses have the shape
+        nodes.append((type_.dtype, type_.numel))
+        define(type_)
+    for node in trace.nodes:
+        base = begins.get(node.operands[0]) if node.op == "ftm.view" else None
+        if base is not None:
+            name, begin = base[0], base[1] + node.argument("offset")
+            sizes, strides = node.argument("sizes"), _strides(node)
+            dense = name, sizes, dtypes[name]
+            is_contiguous = _is_contiguous(sizes, strides)
+            if is_contiguous:
+                begins[len(read)] = name, begin
+            read.append(dense if is_contiguous and not begin else (*dense, strides, begin))
             continue
-        made = found[2] if found is not None else line
-        lines.append(
-            _WRITTEN.sub(_written, _VALUE.sub(lambda value: read[value[1]], _parameter(made)))
+        operands = tuple(
+            read[operand] if slot is Operand.VALUE else operand
+            for slot, operand in zip(node.spec.slots, node.operands, strict=True)
         )
-        for value, type_ in (
-            zip(_VALUE.findall(found[1]), _TYPE.finditer(made.rpartition(" : ")[2]), strict=False)
-            if found
-            else ()
-        ):
-            begins[value] = f"%{count}", 0
-            read[value] = f"%{count}[{type_[2]}]:{type_[1]}"
-            count += 1
-    return "\n".join(lines)
+        nodes.append((_spelled(node), operands))
+        for result in node.results:
+            define(result)
+    return tuple(nodes), tuple(read[value] for value in trace.results)
 
 
-def _order(sizes: str, strides: str) -> tuple[bool, list[int]]:
-    """Return whether a view is contiguous, and its strides; those of dimensions of 1 are 0."""
-    extents, steps = _steps(sizes, strides)
-    row_major, step = [], 1
-    for extent in reversed(extents):
-        row_major.append(step if extent != 1 else 0)
+def _strides(node: Node) -> tuple[int, ...]:
+    """Return the strides of a view or update; those of dimensions of 1 become 0."""
+    extents, strides = node.argument("sizes"), node.argument("strides")
+    return tuple(step if extent != 1 else 0 for extent, step in zip(extents, strides, strict=True))
+
+
+def _is_contiguous(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    step = 1
+    for extent, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if stride != (step if extent != 1 else 0):
+            return False
         step *= extent
-    return steps == row_major[::-1], steps
+    return True
 
 
-def _steps(sizes: str, strides: str) -> tuple[list[int], list[int]]:
-    """Parse sizes and strides; strides of dimensions of 1 become 0."""
-    extents = [int(size) for size in sizes.split(",") if size]
-    return extents, [
-        int(step) if extent != 1 else 0
-        for extent, step in zip(extents, strides.split(",") if strides else (), strict=True)
-    ]
-
-
-def _written(window: re.Match[str]) -> str:
-    return f"sizes=[{window[1]}], strides={_steps(window[1], window[2])[1]}"
-
-
-def _parameter(made: str) -> str:
-    """Replace a parameter's shape by its number of elements; its uses have the shape."""
-    if not made.startswith("param "):
-        return made
-    dtype, _, extents = made.rstrip("]").partition("[")
-    return f"{dtype} of {math.prod(int(extent or 1) for extent in extents.split(','))}"
+def _spelled(node: Node) -> str:
+    """Return the text of a node without operands, and without strides of dimensions of 1."""
+    spec = node.spec
+    if node.op in ("ftm.view", "ftm.update"):
+        strides = _strides(node)
+        args = tuple((name, strides if name == "strides" else v) for name, v in node.args)
+        spec = Node.of(node.op, args, node.results).spec
+    return "%".join(spec.text_parts)
 
 
 @dataclass(frozen=True)
-class _Lines:
-    """The part of a family's text that is equal in families of the same computation.
+class _SharedNodes:
+    """The part of a family's structure that is equal in families of the same computation.
 
     Attributes:
-        text: The lines without views and without the shapes of parameters.
-        numbers: Indices of the numbers in these lines, among all numbers that vary.
-        parameters: For each parameter the range [begin, end) of indices of its extents.
+        structure: The nodes without views, and the parameters without their shapes.
+        numbers: Places of the numbers in these nodes.
+        parameters: Places of each parameter's extents.
     """
 
-    text: str
+    structure: Hashable
     numbers: tuple[int, ...]
-    parameters: tuple[tuple[int, int], ...]
+    parameters: tuple[range, ...]
 
     @classmethod
-    def of(cls, shared: str) -> _Lines:
-        """Extract the lines of a text with ``#`` for each number that varies."""
-        read: dict[str, str] = {}
-        lines: list[str] = []
+    def of(cls, trace: Trace) -> _SharedNodes:
+        """Extract the nodes of a member of the family."""
+        places = NumberPlaces(trace)
+        read = list(range(len(trace.params)))
+        nodes: list[Hashable] = []
         numbers: list[int] = []
-        parameters: list[tuple[int, int]] = []
-        at = 0
-        for line in shared.splitlines():
-            count = line.count("#")
-            found = _LINE.match(line)
-            view = _PLACED.match(found[2]) if found is not None else None
-            if found is not None and view is not None and view[1] in read:
-                read[found[1][1:]] = read[view[1]]
-            else:
-                made = found[2] if found is not None else line
-                if made.startswith("param "):
-                    parameters.append((at, at + count))
-                    made = made.partition("[")[0]
-                else:
-                    numbers.extend(range(at, at + count))
-                lines.append(_VALUE.sub(lambda value: read[value[1]], made))
-                for k, value in enumerate(_VALUE.findall(found[1]) if found is not None else ()):
-                    read[value] = f"%{len(lines)}.{k}"
-            at += count
-        return cls("\n".join(lines), tuple(numbers), tuple(parameters))
+        count = len(read)
+        for position, node in enumerate(trace.nodes):
+            if node.op == "ftm.view":
+                read.append(read[node.operands[0]])
+                continue
+            operands = tuple(
+                read[operand] if slot is Operand.VALUE else operand
+                for slot, operand in zip(node.spec.slots, node.operands, strict=True)
+            )
+            nodes.append((node.spec.structure, operands))
+            numbers.extend(places.of_node(position))
+            read += range(count, count + len(node.results))
+            count += len(node.results)
+        params = tuple(type_.dtype for type_ in trace.params)
+        results = tuple(read[value] for value in trace.results)
+        structure = params, tuple(trace.scalars), tuple(nodes), results
+        return cls(structure, tuple(numbers), tuple(places.params))
 
 
 class TraceToMatch:
-    """A trace, parsed once for all programs that are tried."""
+    """A trace, with what is computed once for all programs that are tried."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.shared, self.numbers = _C._family(text)
-        self.lines = _Lines.of(self.shared)
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.numbers = numbers_of(trace)
 
     @functools.cached_property
-    def bare(self) -> str:
-        """See `bare`."""
-        return bare(self.text)
+    def shared(self) -> _SharedNodes:
+        """The nodes that families of the same computation share."""
+        return _SharedNodes.of(self.trace)
+
+    @functools.cached_property
+    def without_views(self) -> Hashable:
+        """See `without_views`."""
+        return without_views(self.trace)
 
 
 class SizeOneRelatives:
-    """Index of trace families by their common lines (`_Lines.text`)."""
+    """Index of trace families by the nodes that they share (`_SharedNodes.structure`)."""
 
     def __init__(self) -> None:
-        # Digest to family keys, in insertion order, with the positions of their numbers.
-        self._families: dict[bytes, dict[bytes, _Lines]] = {}
-        self._digests: dict[bytes, bytes] = {}  # family key to digest of its lines
+        # structure to the families with it, in insertion order
+        self._families: dict[Hashable, dict[Hashable, _SharedNodes]] = {}
+        self._structures: dict[Hashable, Hashable] = {}  # by the family's key
 
-    def add(self, key: bytes, shared: str) -> None:
+    def add(self, key: Hashable, member: Trace) -> None:
         """Add a family that has programs.
 
         Args:
             key: The family's key.
-            shared: The family's text, with ``#`` for each number that varies.
+            member: A trace of the family.
         """
-        lines = _Lines.of(shared)
-        digest = _digest(lines)
-        self._families.setdefault(digest, {})[key] = replace(lines, text="")
-        self._digests[key] = digest
+        shared = _SharedNodes.of(member)
+        self._families.setdefault(shared.structure, {})[key] = shared
+        self._structures[key] = shared.structure
 
-    def remove(self, key: bytes) -> None:
+    def remove(self, key: Hashable) -> None:
         """Remove a family if it is present."""
-        digest = self._digests.pop(key, None)
-        if digest is not None:
-            del self._families[digest][key]
-            if not self._families[digest]:
-                del self._families[digest]
+        structure = self._structures.pop(key, None)
+        if structure is not None:
+            del self._families[structure][key]
+            if not self._families[structure]:
+                del self._families[structure]
 
-    def of(self, trace: TraceToMatch) -> list[tuple[bytes, _Lines]]:
-        """Return the families whose programs may serve a trace: key, positions of numbers."""
-        return list(self._families.get(_digest(trace.lines), {}).items())
+    def of(self, trace: TraceToMatch) -> list[tuple[Hashable, _SharedNodes]]:
+        """Return the families whose programs may serve a trace: key, and nodes shared with it."""
+        if not self._families:
+            return []
+        return list(self._families.get(trace.shared.structure, {}).items())
 
     def clear(self) -> None:
         """Remove all families."""
         self._families.clear()
-        self._digests.clear()
-
-
-def _digest(lines: _Lines) -> bytes:
-    return hashlib.blake2b(lines.text.encode(), digest_size=16).digest()
+        self._structures.clear()
 
 
 def values_with_ones(
     trace: TraceToMatch,
-    shared: str,
-    lines: _Lines,
+    member: Trace,
+    shared: _SharedNodes,
     relation: ShapeRelation,
     admits: Callable[[Sequence[int]], bool],
 ) -> tuple[int, ...] | None:
@@ -212,8 +200,8 @@ def values_with_ones(
 
     Args:
         trace: The trace.
-        shared: The other family's text, with ``#`` for each number that varies.
-        lines: The positions of its numbers.
+        member: A trace of the other family.
+        shared: Its nodes that the trace has too.
         relation: How its numbers follow from the program's symbols.
         admits: Whether the program's guards hold for given values.
 
@@ -221,30 +209,20 @@ def values_with_ones(
         The values; None if the trace computes something else or a guard fails.
     """
     try:
-        values = _sizes(relation, lines, trace.lines, trace.numbers)
+        values = _sizes(relation, shared, trace.shared, trace.numbers)
         same = (
-            _member(shared, relation.numbers(values))
+            with_numbers(member, relation.numbers(values))
             if values is not None and admits(values)
             else None
         )
     except ZeroDivisionError:  # the other family has no trace with these sizes
         return None
-    return values if same is not None and bare(same) == trace.bare else None
-
-
-def _member(shared: str, numbers: Sequence[int]) -> str | None:
-    """Return the trace of a family with these numbers; None if ``#`` also occurs elsewhere."""
-    parts = shared.split("#")
-    if len(parts) != len(numbers) + 1:
-        return None
-    return (
-        "".join(part for pair in zip(parts, map(str, numbers), strict=False) for part in pair)
-        + parts[-1]
-    )
+    is_same = same is not None and without_views(same) == trace.without_views
+    return values if is_same else None
 
 
 def _sizes(
-    relation: ShapeRelation, theirs: _Lines, ours: _Lines, numbers: Sequence[int]
+    relation: ShapeRelation, theirs: _SharedNodes, ours: _SharedNodes, numbers: Sequence[int]
 ) -> tuple[int, ...] | None:
     """Solve for the symbols of another family's relation, given a trace's numbers.
 
@@ -256,8 +234,8 @@ def _sizes(
         for there, here in zip(theirs.numbers, ours.numbers, strict=True)
     ]
     for there, here in zip(theirs.parameters, ours.parameters, strict=True):
-        count = "*".join(f"({spelled[place]})" for place in range(*there)) or "1"
-        asked.append((count, math.prod(numbers[slice(*here)])))
+        count = "*".join(f"({spelled[place]})" for place in there) or "1"
+        asked.append((count, math.prod(numbers[place] for place in here)))
     equations = [(text, _free_symbols(text), number) for text, number in dict.fromkeys(asked)]
     known: dict[str, int] = {}
     names = [name for name, _, _ in relation.symbols]
@@ -275,9 +253,6 @@ def _sizes(
     return tuple(known[name] for name in names)
 
 
-_free_symbols = functools.lru_cache(1 << 12)(free_symbols)
-
-
 def _solution(text: str, known: dict[str, int], name: str, number: int) -> int | None:
     """Solve a linear expression in one symbol for a number; None if it does not depend on it."""
     names = (*known, name)
@@ -285,3 +260,6 @@ def _solution(text: str, known: dict[str, int], name: str, number: int) -> int |
         compile_expressions([text], names)(*known.values(), value)[0] for value in (0, 1)
     )
     return (number - nothing) // (each - nothing) if each != nothing else None
+
+
+_free_symbols = functools.lru_cache(1 << 12)(free_symbols)

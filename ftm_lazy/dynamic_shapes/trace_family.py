@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ftm_backend.symbolic.shape_relations import NumberSpans, ShapeRelation, relate
+from ftm_backend.ir.trace.shape_family import NumberPlaces, relation_of
+from ftm_backend.ir.trace.trace import Trace
+from ftm_backend.symbolic.shape_relations import ShapeRelation, relate
 from ftm_lazy.dynamic_shapes.dynamic_program_record import LEAST_SIZE, DynamicProgram
-from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import relation_of, seeded
+from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import mark_dynamic_sizes
 
 __all__ = ["SizeGuess", "TraceFamily"]
 
@@ -22,7 +24,7 @@ _PROGRAMS = 16  # dynamic-shape programs of one family
 _ROUNDS = 5  # of inferring which numbers follow from others
 _ATTEMPTS = 4  # weighted failures after which the family is compiled statically for a while
 _NOTHING = 2  # weight of a candidate that does not compile; one with a fixed size weighs 1
-_OWN_BYTES = 1 << 12  # of a family without programs and texts
+_OWN_BYTES = 1 << 12  # of a family without programs and text
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,14 @@ class SizeGuess:
         varies: For each parameter a bit mask of the dimensions that will probably vary.
         trains: No other size will vary.
         infer: Maps a trace with symbols for these sizes to one in which all dependent numbers are
-            expressions of the symbols; "" if it cannot
+            expressions of the symbols; None if it cannot
             (`ftm_backend.frontend.symbolic_shape_inference`).
         any_size: All sizes, including 1, are equally likely.
     """
 
     varies: Sequence[int]
     trains: bool
-    infer: Callable[[str], str]
+    infer: Callable[[Trace], Trace | None]
     any_size: bool = False
 
 
@@ -49,9 +51,9 @@ class TraceFamily:
     """Traces that differ only in numbers; a *member* is the tuple of a trace's numbers.
 
     Attributes:
-        key: Digest of the family.
+        key: The structure, and the orders of the windows.
         text: Its text in the disk cache's key.
-        shared: The traces' text with ``#`` for each number.
+        example: A trace of the family.
         members: The last members.
         specialized: The last members that were compiled statically.
         programs: Dynamic-shape programs, the newest first.
@@ -61,9 +63,9 @@ class TraceFamily:
         expectations: Relations of earlier `expected` calls.
     """
 
-    key: bytes
+    key: tuple[Hashable, Hashable]
     text: str
-    shared: str
+    example: Trace
     members: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
     specialized: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
     programs: deque[DynamicProgram] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
@@ -75,15 +77,10 @@ class TraceFamily:
     @property
     def bytes(self) -> int:
         """Approximate size in memory."""
-        return (
-            _OWN_BYTES
-            + len(self.text)
-            + len(self.shared)
-            + sum(program.nbytes for program in self.programs)
-        )
+        return _OWN_BYTES + len(self.text) + sum(program.nbytes for program in self.programs)
 
     def relation(
-        self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: NumberSpans
+        self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], extents: set[int]
     ) -> ShapeRelation | None:
         """Derive how the numbers of a family vary from a member and others; None without others.
 
@@ -92,7 +89,7 @@ class TraceFamily:
         """
         if not others:
             return None
-        relation = relate([*others, numbers], places)
+        relation = relate([*others, numbers], extents)
         small = [place for _, place, least in relation.symbols if numbers[place] < least]
         if not small:
             return relation
@@ -101,7 +98,7 @@ class TraceFamily:
             for member in self.specialized
             if member != numbers and all(member[place] == numbers[place] for place in small)
         ]
-        return relate([*alike, numbers], places) if alike else None
+        return relate([*alike, numbers], extents) if alike else None
 
     def telling(self, members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """Return members of earlier programs that differ in numbers in which `members` agree.
@@ -128,10 +125,9 @@ class TraceFamily:
 
     def expected(
         self,
-        text: str,
+        trace: Trace,
         numbers: tuple[int, ...],
         others: Sequence[tuple[int, ...]],
-        places: NumberSpans,
         likely: SizeGuess,
     ) -> ShapeRelation | None:
         """Derive how a member's numbers follow from the sizes that will probably vary.
@@ -140,20 +136,15 @@ class TraceFamily:
         from these sizes. Example: after boxes (11, 3) and (8, 5), the 7 of (1, 7) is not fixed.
 
         Args:
-            text: The trace.
+            trace: The trace.
             numbers: Its numbers.
             others: Other members.
-            places: Positions in the text of the numbers that may vary.
             likely: The recorder's guess.
 
         Returns:
             The relation; None if no size varies or the same relation was returned before.
         """
-        ones = {
-            place
-            for place, (_, _, is_extent) in enumerate(places)
-            if is_extent and numbers[place] <= LEAST_SIZE
-        }
+        ones = [p for p in NumberPlaces(trace).extents() if numbers[p] <= LEAST_SIZE]
         same_ones = [
             other for other in others if all(other[place] == numbers[place] for place in ones)
         ]
@@ -165,20 +156,19 @@ class TraceFamily:
         }
         asked: set[int] = set()
         for _ in range(_ROUNDS):
-            seeds = seeded(
-                text,
+            marked = mark_dynamic_sizes(
+                trace,
                 likely.varies,
-                places,
                 others,
                 asked,
                 trains=likely.trains,
                 any_size=likely.any_size,
             )
-            general = likely.infer(seeds) if seeds else ""
-            if not general:
+            general = likely.infer(marked) if marked is not None else None
+            if general is None:
                 return None
             try:
-                relation = relation_of(general, text, places)
+                relation = relation_of(general, trace)
             except ValueError:  # the compiler formats a floating-point number differently
                 return None
             wrong = {place for other in same_ones for place in relation.violations(other)} - asked

@@ -23,6 +23,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy.frontends.aot_fast_path import GraphCache, bypass_wrappers
 from ftm_lazy.frontends.fx_graph import CompiledGraph
 from ftm_lazy.torch_version import private_names
@@ -110,7 +111,7 @@ class TorchCompileBackend:
         from ftm_lazy.compile import compile_client, dump
 
         number = next(numbers)
-        texts = compile_client.client().texts(text)
+        texts = compile_client.client().texts(Trace.parse(text))
         if logs:
             for stage, content in texts.items():
                 _stages.debug("%s, program %d, stage %s\n%s", name, number, stage, content)

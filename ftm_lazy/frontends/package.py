@@ -93,11 +93,11 @@ def compile_trace(trace: Trace, machine: str | None = None) -> Executable:
         ValueError: The machine is unknown.
     """
     if machine is None:
-        return compile_client.client().executable(str(trace))
+        return compile_client.client().executable(trace)
     check_machine(machine)
     client = compile_client.CompileClient(replace(settings.current(), machine=machine))
     try:
-        return client.executable(str(trace))
+        return client.executable(trace)
     finally:
         client.close()
 

@@ -7,15 +7,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import _C
 from ftm_lazy.compile import compile_client
 from ftm_lazy.torch_xla import _world
@@ -82,14 +81,12 @@ def end_of_step() -> None:
             )
 
 
-def _analyse_compilation(trace: str) -> None:
-    inputs = len(re.findall(r"^  %\d+ = param ", trace, re.MULTILINE))
-    outputs = len(re.findall(r"%\d+", trace.rpartition("return")[2]))
+def _analyse_compilation(trace: Trace) -> None:
     info = [
         "Graph Info:",
-        f"  Graph Hash: {hashlib.blake2b(trace.encode(), digest_size=16).hexdigest()}",
-        f"  Number of Graph Inputs: {inputs}",
-        f"  Number of Graph Outputs: {outputs}",
+        f"  Graph Hash: {trace.hash()}",
+        f"  Number of Graph Inputs: {len(trace.params)}",
+        f"  Number of Graph Outputs: {len(trace.results)}",
     ]
     _write("Compilation", _stack(), info)
 
@@ -136,11 +133,11 @@ def _write(event: str, stack: Sequence[traceback.FrameSummary], info: Sequence[s
         print(text, end="", file=sys.stderr, flush=True)
 
 
-def _save(trace: str) -> None:
+def _save(trace: Trace) -> None:
     shape = os.environ.get("XLA_SAVE_TENSORS_FMT", "text")
     if shape not in ("text", "hlo"):
         raise ValueError(f"XLA_SAVE_TENSORS_FMT is text or hlo, not {shape!r}")
-    text = trace if shape == "text" else compile_client.client().texts(trace)["linalg"]
+    text = str(trace) if shape == "text" else compile_client.client().texts(trace)["linalg"]
     frames = "\n".join(
         f"  {frame.name} ({frame.filename}:{frame.lineno})" for frame in _stack()[:_FRAMES]
     )

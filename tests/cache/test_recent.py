@@ -43,7 +43,7 @@ def test_the_compiler_keeps_nothing_of_programs_long_ago() -> None:
         object_files.OBJECTS,
         fusion_cache._NUMBERS,
         fusion_cache._RESULTS,
-        parsed_line_cache._NODES,
+        parsed_line_cache._SPECS,
     )
 
     def compile_many(first: int, last: int) -> list[int]:

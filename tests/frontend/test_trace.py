@@ -40,7 +40,7 @@ def test_complex_numbers() -> None:
         [TensorType("c64", (3,))],
         ["f64", "f64"],
         [
-            Node(
+            Node.of(
                 "aten::mul.Tensor",
                 (("self", Ref(0)), ("other", (ScalarRef(0), ScalarRef(1)))),
                 (TensorType("c64", (3,)),),
@@ -116,7 +116,7 @@ F32 = TensorType("f32", (4,))
 
 
 def _add(a: int, b: int) -> Node:
-    return Node("aten::mul.Tensor", (("self", Ref(a)), ("other", Ref(b))), (F32,))
+    return Node.of("aten::mul.Tensor", (("self", Ref(a)), ("other", Ref(b))), (F32,))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def _add(a: int, b: int) -> Node:
                 [F32],
                 ["f64"],
                 [
-                    Node(
+                    Node.of(
                         "aten::x", (("s", ScalarRef(0)), ("t", ScalarRef(0)), ("u", Ref(0))), (F32,)
                     )
                 ],
@@ -146,7 +146,7 @@ def _add(a: int, b: int) -> Node:
         (Trace([TensorType("f32", (-1,))], [], [_add(0, 0)], [1]), "negative extent"),
         (Trace([TensorType("q8", (1,))], [], [_add(0, 0)], [1]), "unknown dtype"),
         (
-            Trace([F32], [], [Node("aten::x", (("u", Ref(0)),), (None, F32)), _add(1, 1)], [3]),
+            Trace([F32], [], [Node.of("aten::x", (("u", Ref(0)),), (None, F32)), _add(1, 1)], [3]),
             "undefined tensor",
         ),
     ],
@@ -168,7 +168,7 @@ def test_verifier_rejects(trace: Trace, words: str) -> None:
 def test_verifier_keeps_views_inside(
     sizes: Any, strides: Any, offset: int, shape: Any, words: str
 ) -> None:
-    node = Node(
+    node = Node.of(
         "ftm.view",
         (("base", Ref(0)), ("sizes", sizes), ("strides", strides), ("offset", offset)),
         (TensorType("f32", shape),),
@@ -205,7 +205,7 @@ def program(seed: int) -> Trace:
             trace.scalars.append("f64")
         elif type(b) is int and b != 1:
             value = Ref(b)
-        trace.nodes.append(Node(op, (("self", Ref(a)), ("other", value)), (inputs[0],)))
+        trace.nodes.append(Node.of(op, (("self", Ref(a)), ("other", value)), (inputs[0],)))
     trace.results = [rng.randrange(known) for _ in range(rng.randint(1, 2))]
     del order
     return trace
@@ -245,10 +245,10 @@ def test_hash_tells_swapped_operands_and_results() -> None:
     """Programs that a hash of shapes alone takes for the same."""
 
     def subtract(a: int, b: int) -> Node:
-        return Node("aten::sub.Tensor", (("self", Ref(a)), ("other", Ref(b))), (F32,))
+        return Node.of("aten::sub.Tensor", (("self", Ref(a)), ("other", Ref(b))), (F32,))
 
     sums = [
-        Node("aten::sum", (("self", Ref(k)), ("dtype", DType("f32"))), (TensorType("f32", ()),))
+        Node.of("aten::sum", (("self", Ref(k)), ("dtype", DType("f32"))), (TensorType("f32", ()),))
         for k in (0, 1)
     ]
     traces = [

@@ -147,7 +147,7 @@ def call(op: Any, *args: Any, **kwargs: Any) -> tuple[Recording, list[torch.Tens
     results = op(*args, **kwargs)
     results = list(results) if isinstance(results, (tuple, list)) else [results]
     types = tuple(None if r is None else tensor_type(r) for r in results)
-    node = Node(name_of(op), made, types)
+    node = Node.of(name_of(op), made, types)
     first = len(recording.params)
     recording.trace = Trace(
         [tensor_type(p) for p in recording.params],
@@ -200,7 +200,7 @@ def from_graph(graph: torch.fx.Graph, tensors: Sequence[torch.Tensor]) -> Record
             values[node] = (len(pending), 0)
             used = {u.args[1] for u in node.users if u.target is operator.getitem}
             types = [None if v is None else tensor_type(v) for v in results_of(node)]
-            pending.append(Node(name_of(node.target), made, tuple(types)))
+            pending.append(Node.of(name_of(node.target), made, tuple(types)))
             owners.append(len(types))
             del used
         elif node.op == "output":
@@ -222,7 +222,7 @@ def from_graph(graph: torch.fx.Graph, tensors: Sequence[torch.Tensor]) -> Record
 
     recording.params = [inputs[n] for n in order]
     recording.nodes = [
-        Node(n.op, tuple((k, resolve(v)) for k, v in n.args), n.results) for n in pending
+        Node.of(n.op, tuple((k, resolve(v)) for k, v in n.args), n.results) for n in pending
     ]
     recording.trace = Trace(
         [tensor_type(p) for p in recording.params],

@@ -8,17 +8,19 @@ import warnings
 import pytest
 
 import ftm_lazy
+from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import settings
 from ftm_lazy.compile.compile_client import CompileClient, CompileError, WorkerError
 
-TRACE = """trace
+TEXT = """trace
   %0 = param f32[4,8]
   $0 = scalar f64
   %1 = aten::mul.Scalar(self=%0, other=$0) : f32[4,8]
   return %1
 """
-WIDER = TRACE.replace("4,8", "4,9")
-BROKEN = TRACE.replace("aten::mul.Scalar", "aten::no_such_op")
+TRACE = Trace.parse(TEXT)
+WIDER = Trace.parse(TEXT.replace("4,8", "4,9"))
+BROKEN = Trace.parse(TEXT.replace("aten::mul.Scalar", "aten::no_such_op"))
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def test_damaged_file_is_compiled_again(bridge, tmp_path):
 def test_a_sealed_file_that_is_no_program_is_compiled_again(bridge, tmp_path, strict, capfd):
     image = bridge().compile(TRACE)
     one = bridge()
-    one._cache.put(one._key(TRACE), b"junk")
+    one._cache.put(one._key(TEXT), b"junk")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("error" if strict else "always")
         assert one.compile(TRACE) == image
@@ -168,7 +170,7 @@ def test_the_process_starts_early_only_where_nothing_is_cached(bridge):
 def test_stages(bridge):
     one = bridge()
     stages = one.texts(TRACE)
-    assert tuple(stages) == ftm_lazy.debug.STAGES and stages["trace"] == TRACE
+    assert tuple(stages) == ftm_lazy.debug.STAGES and stages["trace"] == TEXT
     assert bridge().texts(TRACE) == stages
     assert counted("compiles", "cache_hits_disk") == (0, 0)
 

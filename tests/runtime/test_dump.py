@@ -10,8 +10,8 @@ from ftm_lazy.compile import dump
 TRACE = """trace
   %0 = param f32[64,10]
   %1 = param i64[]
-  $0 = scalar f64
   %2 = param i1[0,3]
+  $0 = scalar f64
   %3 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,10]
   return %3
 """
@@ -35,8 +35,8 @@ def test_files_and_inputs(tmp_path):
     assert json.loads((place / "inputs.json").read_text()) == [
         {"kind": "tensor", "dtype": "f32", "shape": [64, 10]},
         {"kind": "tensor", "dtype": "i64", "shape": []},
-        {"kind": "scalar", "dtype": "f64"},
         {"kind": "tensor", "dtype": "i1", "shape": [0, 3]},
+        {"kind": "scalar", "dtype": "f64"},
     ]
     assert dump.write(tmp_path / "new", TEXTS).name.startswith("001_")
 

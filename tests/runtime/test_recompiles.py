@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy.compile.recompile_explainer import CAUSES, CompileHistory, RecompileExplanation, read
 
 
@@ -21,14 +22,14 @@ def trace(
 def after(*texts: str) -> CompileHistory:
     history = CompileHistory()
     for text in texts:
-        history.add(read(text))
+        history.add(read(Trace.parse(text)))
     return history
 
 
 def explained(
     history: CompileHistory, text: str, locations: tuple[str, ...] = ()
 ) -> RecompileExplanation:
-    why = history.explain(read(text), locations)
+    why = history.explain(read(Trace.parse(text)), locations)
     assert why.cause in CAUSES
     return why
 
@@ -119,10 +120,10 @@ def test_another_thread_may_add_while_one_explains():
         __hash__ = tuple.__hash__
 
         def __eq__(self, other: object) -> bool:
-            history.add(read(trace(5)))
+            history.add(read(Trace.parse(trace(5))))
             return tuple(self) == other
 
-    mine = read(trace(1000))
+    mine = read(Trace.parse(trace(1000)))
     assert (
         history.explain(replace(mine, operations=Interrupted(mine.operations))).cause == "new sizes"
     )

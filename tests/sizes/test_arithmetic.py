@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ftm_backend import symbolic
+from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.symbolic import (
     ShapeEnv,
     SymbolicExpressionError,
@@ -23,7 +24,6 @@ from ftm_backend.symbolic import (
     ceildiv,
     compile_expressions,
     divides,
-    parse_declarations,
     parse_size,
     parse_symfloat,
     size_hint,
@@ -218,10 +218,13 @@ def test_sizes_need_symbols() -> None:
     with pytest.raises(SymbolicExpressionError, match="no sizes are declared"):
         parse_size("{s0}")
     assert parse_size("17") == 17
-    assert parse_declarations("trace\n  %0 = param f32[2]\n") is None
-    found = parse_declarations(
-        "trace\n  size s0 = 37, 2\n  size s1 = -4, -9\n  %0 = param f32[{s0}]\n"
+    assert Trace.parse("trace\n  %0 = param f32[2]\n  return %0\n").symbols is None
+    text = (
+        "trace\n  size s0 = 37, 2\n  size s1 = -4, -9, own\n  %0 = param f32[{s0}]\n  return %0\n"
     )
+    trace = Trace.parse(text)
+    assert str(trace) == text
+    found = trace.symbols
     assert found is not None
     assert found.values == {"s0": 37, "s1": -4}
     assert {str(g) for g in found.guards.values()} == {

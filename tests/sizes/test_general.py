@@ -7,11 +7,12 @@ import pytest
 from ftm_backend.assembler.image_template import TemplateError
 from ftm_backend.driver import compile
 from ftm_backend.executable import Executable
+from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy.dynamic_shapes.dynamic_programs import DynamicCandidate, TraceFamilies
 
 
-def _trace(rows: int, columns: int = 12) -> str:
-    return (
+def _trace(rows: int, columns: int = 12) -> Trace:
+    return Trace.parse(
         f"trace\n  %0 = param f32[{rows},{columns}]\n  $0 = scalar f64\n"
         f"  %1 = aten::mul.Scalar(self=%0, other=$0) : f32[{rows},{columns}]\n  return %1\n"
     )
@@ -31,12 +32,12 @@ class _Store:
         self.removed.append(reason)
 
 
-def _asked(families: TraceFamilies, text: str) -> str:
+def _asked(families: TraceFamilies, trace: Trace) -> str:
     """What a process does that wants a program: ``instance``, ``special``, or ``general``."""
-    if families.instance(text) is not None:
+    if families.instance(trace) is not None:
         return "instance"
-    for proposal in families.propose(text):
-        families.keep(proposal, compile(proposal.text))
+    for proposal in families.propose(trace):
+        families.keep(proposal, compile(str(proposal.trace)))
         return "general"
     return "special"
 
@@ -56,8 +57,8 @@ def test_a_program_is_chosen_for_more_than_the_largest() -> None:
     first, second = families.propose(_trace(6))
     assert (first.values, first.chosen_for) == ((6,), (128,))
     assert (second.values, second.chosen_for) == ((6,), (6,))
-    assert "  size s0 = 128, 2\n" in first.text
-    assert families.keep(first, compile(first.text)) == families.instance(_trace(6))
+    assert "  size s0 = 128, 2\n" in str(first.trace)
+    assert families.keep(first, compile(str(first.trace))) == families.instance(_trace(6))
 
 
 def test_members_that_are_far_get_a_program_when_there_are_several() -> None:
@@ -109,11 +110,11 @@ def test_a_program_that_serves_others_alone_is_not_kept() -> None:
     families = _Store().families()
     families.note(_trace(30))
     proposal = families.propose(_trace(6))[0]
-    made = compile(proposal.text)
+    made = compile(str(proposal.trace))
     with pytest.raises(TemplateError, match="s0-2 >= 0 does not hold where s0 = 1"):
         families.keep(
             DynamicCandidate(
-                proposal.text, proposal.relation, proposal.family, (1,), proposal.chosen_for
+                proposal.trace, proposal.relation, proposal.family, (1,), proposal.chosen_for
             ),
             made,
         )

@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ftm_backend.driver import compile, infer_sizes
+from ftm_backend.ir.trace.shape_family import numbers_of, relation_of, symbolic_trace
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.machine.emulator import Machine
-from ftm_lazy import _C
-from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import relation_of, seeded
+from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import mark_dynamic_sizes
 
 
 def _tokens(n: int, m: int) -> str:
@@ -122,25 +122,19 @@ def test_what_a_program_serves_is_right(
     name: str, first: tuple[int, int], other: tuple[int, int]
 ) -> None:
     make, serves_all = MADE[name]
-    text, member = make(*first), make(*other)
-    places = _C._family_numbers(text)
-    varies = [-1 & (1 << 64) - 1] * len(Trace.parse(text).params)
-    general = (
-        infer_sizes(
-            seeded(text, varies, places, trains=name == "joined", any_size=name == "joined")
-        )
-        or ""
-    )
-    relation = relation_of(general, text, places)
-    made = compile(
-        relation.symbolic_trace(text, places, relation.values(_C._family(text)[1]) or ())
-    )
-    values = relation.values(_C._family(member)[1])
+    trace, member = Trace.parse(make(*first)), Trace.parse(make(*other))
+    varies = [-1 & (1 << 64) - 1] * len(trace.params)
+    marked = mark_dynamic_sizes(trace, varies, trains=name == "joined", any_size=name == "joined")
+    general = infer_sizes(marked) if marked is not None else None
+    assert general is not None
+    relation = relation_of(general, trace)
+    made = compile(symbolic_trace(trace, relation, relation.values(numbers_of(trace)) or ()))
+    values = relation.values(numbers_of(member))
     assert made.template is not None
     if values is None or not made.template.admits(values):
         assert not serves_all or (values is None and first[0] == first[1])
         return
-    inputs = _inputs(Trace.parse(member))
+    inputs = _inputs(member)
     for got, expected in zip(
         _run(made.template.image(made.image, values), inputs),
         _run(compile(member).image, inputs),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from ftm_backend.driver import compile, infer_sizes
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.machine.emulator import Machine
 from ftm_lazy.dynamic_shapes.dynamic_programs import TraceFamilies
-from ftm_lazy.dynamic_shapes.size_one import bare
+from ftm_lazy.dynamic_shapes.size_one import without_views
 from ftm_lazy.dynamic_shapes.trace_family import SizeGuess
 
 
@@ -49,11 +49,13 @@ def _general(text: str) -> TraceFamilies:
     whole numbers."""
     families = TraceFamilies(({}.get, lambda *_: None, lambda *_: None))
     varies = [0 if "f32" in line else 2 for line in text.splitlines() if " = param " in line]
-    proposal = families.propose(
-        text, SizeGuess(varies, False, lambda seeds: infer_sizes(seeds) or "")
-    )[0]
-    families.keep(proposal, compile(proposal.text))
+    proposal = families.propose(Trace.parse(text), SizeGuess(varies, False, infer_sizes))[0]
+    families.keep(proposal, compile(str(proposal.trace)))
     return families
+
+
+def _bare(text: str) -> Hashable:
+    return without_views(Trace.parse(text))
 
 
 def _run(image: bytes, text: str) -> list[np.ndarray]:
@@ -70,7 +72,7 @@ def test_a_program_of_several_rows_serves_one_that_is_noted_otherwise() -> None:
     families = _general(_heads(5))
     one = _heads(1, noted=False)
     assert one != _heads(1)
-    found = families.instance(one)
+    found = families.instance(Trace.parse(one))
     assert found is not None
     for got, expected in zip(_run(found.image, one), _run(compile(one).image, one), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
@@ -90,13 +92,13 @@ def test_other_traces_are_not_served(change: tuple[str, str]) -> None:
     one = _heads(1, noted=False)
     other = one.replace("strides=[4,12,1]", "strides=[4,4,1]").replace(*change, 1)
     assert other != one
-    assert _general(_heads(5)).instance(other) is None
+    assert _general(_heads(5)).instance(Trace.parse(other)) is None
 
 
 def test_strides_of_one_element_say_nothing() -> None:
     one = _heads(1, noted=False)
-    assert bare(one.replace("strides=[4,12,1]", "strides=[4,7,1]")) == bare(one)
-    assert bare(one.replace("strides=[4,12,1]", "strides=[5,12,1]")) != bare(one)
+    assert _bare(one.replace("strides=[4,12,1]", "strides=[4,7,1]")) == _bare(one)
+    assert _bare(one.replace("strides=[4,12,1]", "strides=[5,12,1]")) != _bare(one)
 
 
 def _repeated(rows: int, stride: int = 0) -> str:
@@ -112,11 +114,11 @@ def _repeated(rows: int, stride: int = 0) -> str:
 def test_a_program_of_several_serves_one_with_other_strides() -> None:
     """Of the same family: the traces differ in these alone."""
     families, one = _general(_repeated(5)), _repeated(1, stride=1)
-    found = families.instance(one)
+    found = families.instance(Trace.parse(one))
     assert found is not None
     for got, expected in zip(_run(found.image, one), _run(compile(one).image, one), strict=True):
         np.testing.assert_array_equal(got, expected)
-    assert families.instance(_repeated(2, stride=1)) is None
+    assert families.instance(Trace.parse(_repeated(2, stride=1))) is None
 
 
 _extents = st.lists(st.integers(1, 3), min_size=1, max_size=3)
@@ -159,11 +161,11 @@ def test_equal_canonical_windows_show_the_same_elements(
         [step if extent > 1 else 7 for extent, step in zip(sizes, strides, strict=True)],
         one[2],
     )
-    assert bare(_windows(one)) == bare(_windows(respelled))
-    if bare(_windows(one)) == bare(_windows(other)):
+    assert _bare(_windows(one)) == _bare(_windows(respelled))
+    if _bare(_windows(one)) == _bare(_windows(other)):
         np.testing.assert_array_equal(_elements(one, whole), _elements(other, whole))
     dense = plain, [int(np.prod(plain[d + 1 :])) for d in range(len(plain))], 1
     inner = _elements(dense, whole)
     reach = one[2] + sum((extent - 1) * step for extent, step in zip(sizes, strides, strict=True))
-    if reach < inner.size and bare(_windows(dense, one)) == bare(_windows(other)):
+    if reach < inner.size and _bare(_windows(dense, one)) == _bare(_windows(other)):
         np.testing.assert_array_equal(_elements(one, inner), _elements(other, whole))

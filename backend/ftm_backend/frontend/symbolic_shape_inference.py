@@ -13,21 +13,19 @@ numbers satisfy its relations (`ftm_backend.symbolic.shape_relations`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ftm_backend.frontend.infer_view_strides import view_arguments
 from ftm_backend.frontend.row_groups import groups_of_params
 from ftm_backend.frontend.trace_to_linalg import LoweringError, TraceLowering
-from ftm_backend.ir.trace.trace import Node, Ref, TensorType, Trace, argument_refs
+from ftm_backend.ir.trace.shape_family import numbers_of, with_numbers
+from ftm_backend.ir.trace.trace import SIZE_ARGUMENTS, Node, TensorType, Trace
 from ftm_backend.symbolic import (
-    SIZE_PATTERN,
     ShapeEnv,
     SymInt,
     free_symbols,
     new_symbol,
-    parse_declarations,
     parse_size,
     size_hint,
     solve_equalities,
@@ -36,71 +34,59 @@ from ftm_backend.symbolic import (
 
 __all__ = ["infer_sizes"]
 
-_COUNT_ARGUMENTS = frozenset(
-    "C HxW N diagonal end index input_size input_sizes length m n normalized_shape num_classes"
-    " num_samples num_weights offset output_size pad repeats self_sizes shifts size sizes"
-    " split_size split_sizes start steps storage_offset strides".split()
-)
-"""Arguments that count elements or are indices, among those that the recorder allows to vary
-(``csrc/graph/shape_family.cpp``)."""
+_COUNT_ARGUMENTS = SIZE_ARGUMENTS - {"k"}
+"""Arguments that may be equal to a size for a reason; ``topk``'s k is the user's choice."""
 _COPY_OPS = frozenset({"aten::index_copy", "aten::index_add"})
 """Ops whose source has the shape of the destination, except along one dimension."""
 _PRODUCT_OPS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"})
-_DISTINCT_MARK = re.compile(r"^(  size (s\d+) = .*), own$", re.MULTILINE)
-"""Mark of a symbol that other traces have distinguished from all others
-(`ftm_lazy.dynamic_shapes.guess_dynamic_sizes`). Input of this analysis only; traces do not declare
-it."""
 
 
-def infer_sizes(text: str) -> str | None:
+def infer_sizes(trace: Trace) -> Trace | None:
     """Replace each number of a trace that follows from the declared symbols by a symbolic size.
 
     Equalities that operations require merge symbols or make them constant: the width of a model is
-    a constant, because its weights have it. A symbol marked ``own`` is merged only if an operation
+    a constant, because its weights have it. A distinct symbol is merged only if an operation
     requires it.
 
     Args:
-        text: A trace with declarations ``size s0 = 37, 2``, optionally marked ``, own``.
+        trace: A trace in which some sizes are symbols. Its symbols collect guards.
 
     Returns:
-        The text with symbolic sizes, or None if no symbol remains.
+        The trace with symbolic sizes, or None if no symbol remains.
 
     Raises:
-        TraceError: The text is no trace.
         LoweringError: An operation has no lowering for these sizes.
     """
     from ftm_backend.frontend import ops  # noqa: F401  (registers the records)
 
-    own = frozenset(name for _, name in _DISTINCT_MARK.findall(text))
-    text = _DISTINCT_MARK.sub(r"\1", text)
-    symbols = parse_declarations(text)
+    symbols = trace.symbols
     if symbols is None:
         return None
+    declared = dict(symbols.declared)
     with symbols:
-        inference = _Inference(Trace.parse(text), symbols, own)
-        found = str(inference.run())
+        inference = _Inference(trace, symbols)
+        found = inference.run()
         inference.decide()
         equalities = solve_equalities(symbols)
-        declarations = [
-            line
-            for line in text.splitlines()
-            if line.startswith("  size ") and line.split()[1] not in equalities
+    free = ShapeEnv({name: facts for name, facts in declared.items() if name not in equalities})
+    if not free.declared:
+        return None
+    with free:
+        sizes = [
+            parse_size("{" + substitute(size.text, equalities) + "}")
+            if isinstance(size, SymInt)
+            else size
+            for size in numbers_of(found)
         ]
-        if not declarations:
-            return None
-        head, _, body = found.partition("\n")
-        body = re.sub(
-            SIZE_PATTERN, lambda size: str(parse_size(substitute(size[0], equalities))), body
-        )
-        return "\n".join([head, *declarations, body])
+    return with_numbers(found, sizes, free)
 
 
 class _Inference(TraceLowering):
     """A lowering that replaces the trace's result types by those it computes."""
 
-    def __init__(self, trace: Trace, symbols: ShapeEnv, own: frozenset[str]) -> None:
+    def __init__(self, trace: Trace, symbols: ShapeEnv) -> None:
         super().__init__(trace)
-        self._symbols, self._own = symbols, own
+        self._symbols, self._own = symbols, symbols.distinct
         self._declared = frozenset(symbols.values)
         # by hint, the sizes by text
         self._candidates: dict[int, dict[str, SymInt]] = {}
@@ -142,12 +128,7 @@ class _Inference(TraceLowering):
         return bool(names) and names <= self._declared - {name}
 
     def _inferred(self, node: Node) -> Node:
-        operands = [
-            self._type(ref.index)
-            for _, value in node.args
-            for ref in argument_refs(value)
-            if isinstance(ref, Ref)
-        ]
+        operands = [self._type(index) for index in node.values]
         if node.op in ("ftm.view", "ftm.update"):
             node = self._view(node)
         else:
@@ -155,7 +136,7 @@ class _Inference(TraceLowering):
                 (name, self._count(value) if name in _COUNT_ARGUMENTS else value)
                 for name, value in node.args
             )
-            node = Node(node.op, args, node.results)
+            node = Node.of(node.op, args, node.results)
         _guard_equal_extents(node, operands)
         if node.op == "aten::cat":
             same_rank = [
@@ -167,7 +148,7 @@ class _Inference(TraceLowering):
         guessed = tuple(
             None if type_ is None else self._result(type_, operands, node) for type_ in node.results
         )
-        lowered = self.lower_node(Node(node.op, node.args, guessed))
+        lowered = self.lower_node(Node.of(node.op, node.args, guessed))
         results: list[TensorType | None] = []
         for value, expected in zip(lowered, node.results, strict=True):
             self.values.append(value if expected is not None else None)
@@ -184,7 +165,7 @@ class _Inference(TraceLowering):
                 )
             self._learn(found.shape)
             results.append(found)
-        return Node(node.op, node.args, tuple(results))
+        return Node.of(node.op, node.args, results)
 
     def _type(self, index: int) -> TensorType:
         value = self.values[index]
@@ -214,7 +195,7 @@ class _Inference(TraceLowering):
             sizes = numbers["sizes"]
         inferred = {"sizes": sizes, "strides": strides, "offset": offset}
         result = base if node.op == "ftm.update" else TensorType(base.dtype, sizes)
-        return Node(
+        return Node.of(
             node.op,
             tuple((name, inferred.get(name, value)) for name, value in node.args),
             (result,),

@@ -92,7 +92,7 @@ class _Reader:
             arguments.append((key, value))
         types = tuple(_tensor_type(r.type) for r in op.results)
         op_name = name if name.startswith("ftm.") else name.replace(".", "::", 1)
-        self.trace.nodes.append(Node(op_name, tuple(arguments), types))
+        self.trace.nodes.append(Node.of(op_name, arguments, types))
         for result in op.results:
             self._values[result] = self._next_ref()
 

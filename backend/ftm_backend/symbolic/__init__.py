@@ -25,7 +25,6 @@ from ftm_backend.symbolic.expression_compiler import (
 from ftm_backend.symbolic.parser import (
     free_symbols,
     new_symbol,
-    parse_declarations,
     parse_size,
     solve_equalities,
     substitute,
@@ -81,7 +80,6 @@ __all__ = [
     "lower_bound",
     "may_exceed_one",
     "new_symbol",
-    "parse_declarations",
     "parse_size",
     "parse_symfloat",
     "round_to_dtype",

@@ -1,4 +1,4 @@
-"""Parse sizes and symbol declarations in the text of a trace, and solve equality guards."""
+"""Parse sizes, and solve equality guards."""
 
 from __future__ import annotations
 
@@ -15,23 +15,12 @@ from ftm_backend.symbolic.symint import SymInt
 __all__ = [
     "free_symbols",
     "new_symbol",
-    "parse_declarations",
     "parse_size",
     "solve_equalities",
     "substitute",
 ]
 
-_DECLARED = re.compile(r"^ *size (s\d+) = (-?\d{1,18}), (-?\d{1,19})$", re.MULTILINE)
 _NAME = re.compile(r"\bs\d+\b")
-
-
-def parse_declarations(text: str) -> ShapeEnv | None:
-    """Return the environment that a trace's text declares, or None without declarations.
-
-    Each symbol has a line such as ``size s0 = 37, 2``: name, hint, least value.
-    """
-    found = {name: (int(value), int(least)) for name, value, least in _DECLARED.findall(text)}
-    return ShapeEnv(found) if found else None
 
 
 def new_symbol(symbols: ShapeEnv, value: int, least: int = 2) -> SymInt:

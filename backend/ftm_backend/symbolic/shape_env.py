@@ -63,6 +63,10 @@ class ShapeEnv:
     def __init__(self, values: Mapping[str, tuple[int, int]]) -> None:
         """Declare the symbols of `values`."""
         self.values: dict[str, int] = {}
+        self.declared: dict[str, tuple[int, int]] = {}
+        """Hint and least value of each symbol."""
+        self.distinct: set[str] = set()
+        """Symbols that other traces have distinguished from all others: equal hints are chance."""
         self.guards: dict[tuple[str, str], Guard] = {}
         self.atoms: dict[str, int] = {}
         """Hints of the symbols, and of the quotients and remainders that occurred."""
@@ -101,6 +105,7 @@ class ShapeEnv:
         """
         high = _LARGEST if least > 0 else math.inf
         self.values[name] = self.atoms[name] = value
+        self.declared[name] = value, least
         self._bounds[name] = least, high
         self.guards[name, ">="] = Guard(f"{name}{-least:+d}", ">=", "the symbol's least value")
         if high != math.inf:

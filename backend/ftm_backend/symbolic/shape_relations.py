@@ -3,25 +3,21 @@
 Example: three traces differ only in sizes (8, 16), (10, 20) and (12, 24). `relate` writes them as
 ``s0`` and ``2*s0``. It guesses polynomials over as few symbols as possible: equal, a multiple, a
 product, a sum. `ShapeRelation.values` then checks the guess for each new trace, and returns None if
-its numbers do not satisfy the polynomials. The recorder determines which numbers of a trace may
-vary (``csrc/graph/shape_family.h``).
+its numbers do not satisfy the polynomials. `ftm_backend.ir.trace.shape_family` determines which
+numbers of a trace may vary.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 from ftm_backend.symbolic import compile_expressions
 
-__all__ = ["NumberSpans", "ShapeRelation", "relate"]
-
-NumberSpans = Sequence[tuple[int, int, bool]]
-"""For each number that may vary: begin and end in the trace's text, and whether it is an extent."""
-
+__all__ = ["ShapeRelation", "relate"]
 
 _FACTORS = 12
 """At most this many symbols and sums are combined to products."""
@@ -131,30 +127,6 @@ class ShapeRelation:
         )
         return lambda given: fixed(given) == numbers, lambda given, found: varying(given) == found
 
-    def symbolic_trace(self, text: str, spans: NumberSpans, values: Sequence[int]) -> str:
-        """Return the symbolic trace.
-
-        Args:
-            text: The text of a trace of this structure.
-            spans: The positions of its numbers in the text.
-            values: The symbols' hints.
-
-        Returns:
-            The text with polynomials for the varying numbers, and a declaration of each symbol.
-        """
-        spelled = dict(self.texts)
-        chunks, at = [], 0
-        for position, (start, end, _) in enumerate(spans):
-            if position in spelled:
-                chunks += [text[at:start], "{" + spelled[position] + "}"]
-                at = end
-        head, _, body = "".join([*chunks, text[at:]]).partition("\n")
-        declared = [
-            f"  size {name} = {value}, {least}"
-            for (name, _, least), value in zip(self.symbols, values, strict=True)
-        ]
-        return "\n".join([head, *declared, body])
-
 
 def _select(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
     """Return a function that selects the numbers at these positions as a tuple."""
@@ -163,16 +135,15 @@ def _select(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ..
     return operator.itemgetter(*positions)
 
 
-def relate(members: Sequence[tuple[int, ...]], spans: NumberSpans) -> ShapeRelation:
+def relate(members: Sequence[tuple[int, ...]], extents: Collection[int]) -> ShapeRelation:
     """Find the relation of the numbers of at least two traces of the same structure.
 
     A symbol that is an extent of a tensor is at least 2: an extent of 1 often broadcasts.
 
     Args:
         members: The numbers of each trace.
-        spans: The positions of the numbers in the text of one of them.
+        extents: The positions of numbers that are extents of tensors.
     """
-    extents = {position for position, (_, _, is_extent) in enumerate(spans) if is_extent}
     columns = list(zip(*members, strict=True))
     fixed = tuple(
         (position, column[0]) for position, column in enumerate(columns) if len(set(column)) == 1

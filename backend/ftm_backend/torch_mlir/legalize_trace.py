@@ -31,7 +31,7 @@ def _rewritten(node: Node) -> Node:
     rule = _RULES.get(node.op)
     if rule is not None:
         name, arguments = rule(dict(node.args))
-        return Node(name, tuple(arguments.items()), node.results)
+        return Node.of(name, tuple(arguments.items()), node.results)
     return _number_for_tensor(node)
 
 
@@ -49,7 +49,7 @@ def _number_for_tensor(node: Node) -> Node:
         return node
     name = f"{head}.{overload.replace('Tensor', 'Scalar')}"
     operands, _ = operand_names().get("torch." + name.replace("::", "."), ((), 0))
-    return Node(name, node.args, node.results) if set(arguments) <= set(operands) else node
+    return Node.of(name, node.args, node.results) if set(arguments) <= set(operands) else node
 
 
 def _batch_norm_of_inference(arguments: Arguments) -> tuple[str, Arguments]:

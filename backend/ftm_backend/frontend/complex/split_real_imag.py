@@ -103,11 +103,12 @@ class ComplexRewriter:
             self.node(node)
         results = [self.values[i].index for i in self.source.results]
         params = [p for p in self.params if p is not None]
-        return Trace(params, self.source.scalars, self.nodes, results), self.origins
+        source = self.source
+        return Trace(params, source.scalars, self.nodes, results, source.symbols), self.origins
 
     def node(self, node: Node) -> None:
         """Rewrite or copy a node."""
-        operands = [self.old_types[r.index] for _, v in node.args for r in _refs(v)]
+        operands = [self.old_types[index] for index in node.values]
         number = any(is_complex_number(v) for _, v in node.args)
         if not number and not any(
             t is not None and t.dtype in PART for t in (*operands, *node.results)
@@ -154,7 +155,7 @@ class ComplexRewriter:
         self, op: str, args: Iterable[tuple[str, Argument]], results: Sequence[TensorType | None]
     ) -> list[Ref]:
         """Append a node and return its results."""
-        self.nodes.append(Node(op, tuple(args), tuple(results)))
+        self.nodes.append(Node.of(op, tuple(args), results))
         self.origins.append(self.position)
         first = len(self.types)
         self.types.extend(results)
@@ -291,9 +292,3 @@ class ComplexTensor:
 
 Operand: TypeAlias = "ComplexTensor | Argument"
 """A tensor, or a real or complex number."""
-
-
-def _refs(value: Argument) -> list[Ref]:
-    if isinstance(value, Ref):
-        return [value]
-    return [r for item in value for r in _refs(item)] if isinstance(value, tuple) else []

@@ -1,24 +1,22 @@
 """Cache of parsed trace lines.
 
 Layers repeat within a program and programs repeat, so most lines differ from an earlier one only in
-the numbers of values and scalars.
+the numbers of values and scalars: they have the same `CallSpec`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
 
-from ftm_backend.ir.trace.trace import Node, Ref, ScalarRef
+from ftm_backend.ir.trace.trace import CallSpec, Node
 from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
 
 __all__ = ["find", "keep"]
 
 _NUMBER = re.compile(r"(?<=[%$])\d+")
 _CAPACITY = 20_000
-_NODES: LRUCache[Node] = LRUCache(_CAPACITY, kept_programs=KEPT_PROGRAMS)
-"""Parsed nodes by their line without the numbers of values and scalars."""
+_SPECS: LRUCache[CallSpec] = LRUCache(_CAPACITY, kept_programs=KEPT_PROGRAMS)
+"""Specs by their line without the numbers of values and scalars."""
 
 
 def _key(line: str) -> str | None:
@@ -30,9 +28,9 @@ def _key(line: str) -> str | None:
 
 
 def keep(line: str, node: Node) -> None:
-    """Cache the node that a line was parsed into."""
+    """Cache the spec of the node that a line was parsed into."""
     if (key := _key(line)) is not None:
-        _NODES.put(key, node, 1)
+        _SPECS.put(key, node.spec, 1)
 
 
 def find(line: str, number: int) -> Node | None:
@@ -46,26 +44,11 @@ def find(line: str, number: int) -> Node | None:
         None on a miss.
     """
     key = _key(line)
-    node = None if key is None else _NODES.get(key)
-    if node is None:
+    spec = None if key is None else _SPECS.get(key)
+    if spec is None:
         return None
-    numbers = list(map(int, _NUMBER.findall(line)))
-    count = len(node.results)
-    if numbers[:count] != list(range(number, number + count)):
+    numbers = tuple(map(int, _NUMBER.findall(line)))
+    count = len(spec.results)
+    if numbers[:count] != tuple(range(number, number + count)):
         return None
-    operands = iter(numbers[count:])
-    return Node(
-        node.op,
-        tuple((name, _renumbered(value, operands)) for name, value in node.args),
-        node.results,
-    )
-
-
-def _renumbered(value: object, numbers: Iterator[int]) -> Any:
-    if isinstance(value, (Ref, ScalarRef)):
-        return type(value)(next(numbers))
-    if isinstance(value, tuple) and any(
-        isinstance(item, (Ref, ScalarRef, tuple)) for item in value
-    ):
-        return tuple(_renumbered(item, numbers) for item in value)
-    return value
+    return Node(spec, numbers[count : count + len(spec.slots)])  # others stand in a comment

@@ -3,7 +3,7 @@
 The grammar, one item a line (blank lines and ``//`` comments are skipped):
 
     trace
-      size sN = VALUE, LEAST
+      size sN = HINT, LEAST[, own]
       %N = param DTYPE[SHAPE]
       $N = scalar DTYPE
       %N, ... = NAME(ARG=VALUE, ...) : TYPE, ...
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import ExitStack
 from typing import Any, NoReturn
 
 from ftm_backend import symbolic
@@ -66,10 +67,16 @@ def parse(text: str) -> Trace:
     Raises:
         TraceError: The text is not a trace; the message has line, column and the line itself.
     """
+    with ExitStack() as declared:
+        return _parse(text.splitlines(), declared)
+
+
+def _parse(lines: list[str], declared: ExitStack) -> Trace:
+    """Parse a trace; ``declared`` is where its symbols are entered."""
     trace = Trace()
     number = 0
     state = "trace"
-    for line_number, line in enumerate(text.splitlines(), 1):
+    for line_number, line in enumerate(lines, 1):
         if state == "body" and (cached := parsed_line_cache.find(line, number)) is not None:
             trace.nodes.append(cached)
             number += len(cached.results)
@@ -83,7 +90,9 @@ def parse(text: str) -> Trace:
         elif state == "done":
             cursor.fail("there is text after 'return'; a trace ends there")
         elif cursor.kind == "name" and cursor.text == "size":
-            continue  # `symbolic.declared` has read the sizes before
+            if trace.symbols is None:
+                trace.symbols = declared.enter_context(symbolic.ShapeEnv({}))
+            _symbol(cursor, trace.symbols)
         elif cursor.kind == "scalar":
             _scalar(cursor, trace, number)
         elif cursor.kind == "ref":
@@ -164,6 +173,31 @@ class _Line:
             self.fail(f"expected the end of the line, found {self.text!r}")
 
 
+def _symbol(cursor: _Line, symbols: symbolic.ShapeEnv) -> None:
+    cursor.advance()
+    name = cursor.text
+    if cursor.kind != "name" or not (name[0] == "s" and name[1:].isdecimal()):
+        cursor.fail(f"expected a symbol such as s0, found {name!r}")
+    if name in symbols.declared:
+        cursor.fail(f"symbol {name} is declared twice")
+    cursor.advance()
+    cursor.expect("=")
+    hint = _integer(cursor)
+    cursor.expect(",")
+    symbols.declare(name, hint, _integer(cursor))
+    if cursor.accept(","):
+        cursor.word("own")
+        symbols.distinct.add(name)
+
+
+def _integer(cursor: _Line) -> int:
+    if cursor.kind != "int" or cursor.text.startswith("{"):
+        cursor.fail(f"expected an integer, found {cursor.text!r}")
+    value = int(cursor.text)
+    cursor.advance()
+    return value
+
+
 def _scalar(cursor: _Line, trace: Trace, number: int) -> None:
     if cursor.text != f"${len(trace.scalars)}":
         cursor.fail(f"expected ${len(trace.scalars)}: scalars are numbered in order")
@@ -213,7 +247,7 @@ def _value(cursor: _Line, trace: Trace, number: int) -> int:
         cursor.fail(
             f"{op} has {count} values on the left and {len(results)} types on the right", op_column
         )
-    trace.nodes.append(Node(op, args, tuple(results)))
+    trace.nodes.append(Node.of(op, args, results))
     return number + count
 
 

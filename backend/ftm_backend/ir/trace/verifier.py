@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from ftm_backend.ir.trace.trace import (
     Node,
-    Ref,
+    Operand,
     TensorType,
     Trace,
     TraceError,
-    argument_refs,
     check_type,
 )
 
@@ -28,18 +27,17 @@ def verify(trace: Trace) -> None:
     seen_scalars = 0
     for position, node in enumerate(trace.nodes):
         try:
-            for _, value in node.args:
-                for ref in argument_refs(value):
-                    if isinstance(ref, Ref):
-                        _check_defined(ref.index, types)
-                        seen_params = _in_order(ref.index, seen_params, len(trace.params))
-                    elif ref.index != seen_scalars or ref.index >= len(trace.scalars):
-                        raise TraceError(
-                            f"${ref.index} is used where ${seen_scalars} is due: each scalar is "
-                            f"used once, in order, and the trace has {len(trace.scalars)}"
-                        )
-                    else:
-                        seen_scalars += 1
+            for slot, index in zip(node.spec.slots, node.operands, strict=True):
+                if slot is Operand.VALUE:
+                    _check_defined(index, types)
+                    seen_params = _in_order(index, seen_params, len(trace.params))
+                elif index != seen_scalars or index >= len(trace.scalars):
+                    raise TraceError(
+                        f"${index} is used where ${seen_scalars} is due: each scalar is "
+                        f"used once, in order, and the trace has {len(trace.scalars)}"
+                    )
+                else:
+                    seen_scalars += 1
             if not node.results:
                 raise TraceError("a node has at least one result")
             for result in node.results:
@@ -89,8 +87,7 @@ def _check_needed(trace: Trace) -> None:
                 f"node {position} ({node.op}): no result of the trace needs %{first}; "
                 "leave the node out"
             )
-        for _, value in node.args:
-            needed.update(ref.index for ref in argument_refs(value) if isinstance(ref, Ref))
+        needed.update(node.values)
         last = first
 
 
