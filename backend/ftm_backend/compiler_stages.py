@@ -4,7 +4,7 @@
     torch   the same in the torch dialect   Trace
     linalg  loop nests on tensors           LinalgFunction
     ...     one stage for each pass         see ``midend/pipeline.py`` and ``codegen/pipeline.py``
-    asm     assembly                        str
+    asm     assembly                        AsmProgram
     image   what the machine loads          bytes
 
 The value of every stage has a text, in MLIR where MLIR has operations for it, from which compiling
@@ -108,11 +108,17 @@ STAGES: tuple[CompilerStage, ...] = (
     ),
     *_passes(),
     CompilerStage(
-        "asm", codegen.emit, lambda text, machine: text, str, ".lan", codegen.EMIT.doc, codegen.EMIT
+        "asm",
+        codegen.emit,
+        codegen.EMIT.ir.after.read,
+        str,
+        ".lan",
+        codegen.EMIT.doc,
+        codegen.EMIT,
     ),
     CompilerStage(
         "image",
-        lambda text, machine: assemble(text),
+        lambda program, machine: assemble(program),
         lambda text, machine: (text.encode(), None),
         lambda made: made[0],
         ".bin",

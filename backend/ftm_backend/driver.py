@@ -74,7 +74,7 @@ def compile(
     PROGRAMS.tick()
     texts: dict[str, str] = {}
     seconds: dict[str, float] = {}
-    asm, image, template = "", b"", None
+    asm, image, template = None, b"", None
     ops: list[tuple[int, ...]] = []
     missing: dict[str, function_cache.Signature] = {}
     trace = _parsed(program, options) if isinstance(program, str) else program
@@ -88,7 +88,7 @@ def compile(
                 )
                 if shelf is not None and not symbols:
                     missing = function_cache.fetch(
-                        (function.key for function in value.functions), options.machine, shelf
+                        (function.key for function in value.functions), shelf
                     )
             if options.keep_texts and current.name != "image":
                 texts[current.name] = str(current.write(value))
@@ -99,8 +99,10 @@ def compile(
             if current.name == "image":
                 image, template = value
     if shelf is not None:
-        function_cache.store(missing, options.machine, shelf)
-    return Executable(with_call_ops(image, ops), asm, options.machine, texts, template, seconds)
+        function_cache.store(missing, shelf)
+    return Executable(
+        with_call_ops(image, ops), str(asm), options.machine, texts, template, seconds
+    )
 
 
 def _parsed(text: str, options: CompileOptions) -> Trace:

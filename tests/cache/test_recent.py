@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ftm_backend import driver
-from ftm_backend.assembler import object_files
 from ftm_backend.codegen import function_cache
 from ftm_backend.ir.trace import parsed_line_cache
 from ftm_backend.lru import KEPT_PROGRAMS, LRUCache, ProgramClock
@@ -40,7 +39,6 @@ def test_the_compiler_keeps_nothing_of_programs_long_ago() -> None:
     """Different programs, one after the other, leave as much behind as the last 256 of them."""
     caches = (
         function_cache.KNOWN,
-        object_files.OBJECTS,
         fusion_cache._NUMBERS,
         fusion_cache._RESULTS,
         parsed_line_cache._SPECS,

@@ -57,9 +57,8 @@ class Lab:
         )
 
     def text(self, build: Build, *signature: Any, overlap: bool = False, **named: Any) -> str:
-        return pipeline.run(
-            self.program(build, *signature, **named), self.overlapping if overlap else self.plain
-        )
+        machine = self.overlapping if overlap else self.plain
+        return str(pipeline.run(self.program(build, *signature, **named), machine))
 
     def kernel(self, build: Build) -> TileKernel:
         return function("kernel_0", build)

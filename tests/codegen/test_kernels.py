@@ -243,7 +243,9 @@ def test_minimum_and_modulo_in_addresses(lab):
     expected = np.zeros(12, np.float32)
     for i in range(12):
         expected[min(i, 11 - i % 2)] = x[i * 5 % 12]
-    np.testing.assert_array_equal(lab.run(text, [x])[0], expected)
+    np.testing.assert_array_equal(
+        lab.run(text, [x])[0][:11], expected[:11]
+    )  # nothing writes the last
 
 
 def test_positions_gathers_and_random_bits_in_maps(lab):

@@ -6,7 +6,9 @@ import re
 import numpy as np
 
 from ftm_backend.codegen import linearize
-from ftm_backend.codegen.linear_scan import RegisterLine, VirtualRegister, allocate
+from ftm_backend.codegen.linear_scan import VIRTUAL, allocate
+from ftm_backend.ir.asm.parser import parse_function
+from ftm_backend.ir.asm.printer import instruction
 
 
 def copies(count):
@@ -58,18 +60,25 @@ def test_every_placement_computes_the_same(lab, monkeypatch):
 
 
 def test_a_value_used_in_a_loop_keeps_its_register_to_the_loop_s_end():
-    outside, inside, counter = VirtualRegister(), VirtualRegister(), VirtualRegister()
-    lines = [
-        RegisterLine(["SMOV 1, ", outside]),
-        RegisterLine(["SMOV 0, ", counter]),
-        RegisterLine(["LOOP_f_0: 1, 2"], opens=True),
-        RegisterLine(["SADD ", outside, ", 1, ", inside]),
-        RegisterLine(["SADD ", inside, ", 1, ", inside]),
-        RegisterLine(["SADD ", counter, ", 1, ", counter]),
-        RegisterLine(["SBR LOOP_f_0"], predicate=(counter, False), closes=True),
+    outside, inside, counter = range(VIRTUAL, VIRTUAL + 3)
+    lines = f"""\
+    SMOV 1, r{outside}
+    SMOV 0, r{counter}
+  LOOP_f_0: 1, 2
+    SADD r{outside}, 1, r{inside}
+    SADD r{inside}, 1, r{inside}
+    SADD r{counter}, 1, r{counter}
+  [r{counter}] SBR LOOP_f_0"""
+    code = parse_function(lines.splitlines()).items
+    printed = [instruction(i) for i in allocate(code, range(3)) if hasattr(i, "operands")]
+    assert printed == [
+        "SMOV 1, r0",
+        "SMOV 0, r1",
+        "SADD r0, 1, r2",
+        "SADD r2, 1, r2",
+        "SADD r1, 1, r1",
+        "[r1] SBR LOOP_f_0",
     ]
-    allocate(lines, range(3))
-    assert len({outside.register, inside.register, counter.register}) == 3
 
 
 def test_functions_that_call_use_other_registers_than_the_called(lab):

@@ -15,11 +15,7 @@ def shape(block):
     words = []
     for statement in block:
         if isinstance(statement, TileInstruction):
-            waits = (
-                [part for part in statement.parts if not isinstance(part, str)]
-                if statement.kind == "wait"
-                else []
-            )
+            waits = statement.operands if statement.kind == "wait" else ()
             words.append(" ".join([statement.kind, *(slot.tile.name for slot in waits)]))
         elif isinstance(statement, TileLoop):
             words.append(shape(statement.body))

@@ -42,7 +42,7 @@ CANONICAL = """\
       VMOV.F32 nan, v0
     @endmap
     DST X[r5], o0[r3], 16@64 | 64@1
-    DSC.MAX X, X, t0[0], 10 | 10@1
+    DSC.MAX X[0], X[r1], t0[0], 10 | 10@1
   [r7] SBR LOOP_kernel_0_0
   BB_end:
 @ret  // done

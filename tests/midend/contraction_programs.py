@@ -35,7 +35,8 @@ def tensor(shape: Sequence[int], dtype: str = "f32") -> str:
 
 def assembly(text: str, machine: MachineParameters = HOST) -> str:
     """The assembly of linalg ``text``."""
-    return codegen.pipeline.run(pipeline.run(pipeline.LINALG.read(text, machine), machine), machine)
+    kernels = pipeline.run(pipeline.LINALG.read(text, machine), machine)
+    return str(codegen.pipeline.run(kernels, machine))
 
 
 def run(

@@ -29,7 +29,7 @@ def stages(text: str, machine: presets.MachineParameters | None = None) -> dict[
     for step in (*pipeline.pipeline(machine), *codegen.pipeline.pipeline(machine)):
         value = pipeline.apply(step, value, machine)
         texts[step.name] = step.ir.after.write(value, step.name)
-    texts["asm"] = codegen.emit(value, machine)
+    texts["asm"] = str(codegen.emit(value, machine))
     return texts
 
 

@@ -82,9 +82,8 @@ def program(
 
 def compiled(text: str, machine: presets.MachineParameters) -> str:
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
-    return codegen.pipeline.run(
-        pipeline.run(pipeline.LINALG.read(linalg, machine), machine), machine
-    )
+    kernels = pipeline.run(pipeline.LINALG.read(linalg, machine), machine)
+    return str(codegen.pipeline.run(kernels, machine))
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])

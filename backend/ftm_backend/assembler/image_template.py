@@ -20,6 +20,7 @@ import numpy as np
 from ftm_backend import symbolic
 from ftm_backend.assembler.image_writer import link
 from ftm_backend.assembler.immediate_encoder import to_bits
+from ftm_backend.ir.asm.program import AsmProgram
 from ftm_backend.symbolic import SymbolicExpressionError, compile_expressions, round_to_dtype
 from ftm_backend.target.element_types import BY_TOKEN
 
@@ -212,16 +213,16 @@ class ImageTemplate:
         return template
 
 
-def assemble(text: str) -> tuple[bytes, ImageTemplate | None]:
+def assemble(program: AsmProgram | str) -> tuple[bytes, ImageTemplate | None]:
     """Assemble a program that may have symbolic sizes.
 
     Returns:
         The image for the sizes seen, and its template; None if no symbols are in scope.
 
     Raises:
-        AsmError: The text is no program.
+        AsmError: The program is wrong.
     """
-    linked = link(text)
+    linked = link(program)
     symbols = symbolic.current_env()
     if symbols is None:
         return linked.image, None

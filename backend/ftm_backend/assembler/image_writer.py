@@ -11,11 +11,12 @@ from ftm_backend.assembler import image_layout
 from ftm_backend.assembler.image_layout import NONE
 from ftm_backend.assembler.instruction_encoder import InstructionEncoder
 from ftm_backend.assembler.map_encoder import MapEncoder
-from ftm_backend.assembler.object_files import OBJECTS, Bases, ObjectFile, make_object
+from ftm_backend.assembler.object_files import Bases, ObjectFile, make_object
 from ftm_backend.assembler.section_writer import Relocation, SectionWriter
 from ftm_backend.assembler.symbol_table import SymbolTable
 from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.asm.parser import parse
+from ftm_backend.ir.asm.printer import lay_out
 from ftm_backend.symbolic import ceildiv, current_env, sym_max
 from ftm_backend.target import instruction_table
 from ftm_backend.target.element_types import MEMORY_ALIGNMENT, SPACES
@@ -49,9 +50,9 @@ def assemble(program: p.AsmProgram | str, *, with_text: bool = True) -> bytes:
 def link(program: p.AsmProgram | str, *, with_text: bool = True) -> LinkedImage:
     """Assemble a program that may have symbolic sizes; the arguments are those of `assemble`."""
     if isinstance(program, str):
-        program = parse(program, OBJECTS.get)
+        program = parse(program)
     elif not program.source:
-        program = parse(str(program))  # gives a built program the lines for error messages
+        lay_out(program)  # for error messages and listings
     return _Assembler(program).run(with_text)
 
 
@@ -158,7 +159,9 @@ class _Assembler:
         }
         if function.object is None:
             names = self._encode(function, number, bases)
-            self._keep(function, starts, bases, names)
+            # Symbolic sizes belong to one program.
+            if function.printed and current_env() is None:
+                self._keep(function, starts, bases, names)
         else:
             self._relocate(function.object, bases)
         count = len(self.code) - bases["instructions"]
@@ -190,16 +193,12 @@ class _Assembler:
         bases: Bases,
         names: dict[str, tuple[str, ...]],
     ) -> None:
-        """Cache the function's records for other programs, if it is self-contained."""
-        lines = self.program.source[function.line : function.end - 1]
+        """Keep the function's records for other programs, if it is self-contained."""
         parts = {
             name: bytes(records.data[starts[name] * _SIZES[name] :])
             for name, records in self.collected.items()
         }
-        encoded = make_object(function, parts, bases, self.maps.immediates.keys, names)
-        # Symbolic sizes belong to one program.
-        if encoded is not None and current_env() is None:
-            OBJECTS.put((self.program.machine, "\n".join(lines)), encoded, encoded.size)
+        function.object = make_object(parts, bases, self.maps.immediates.keys, names)
 
     def _encode(
         self, function: p.AsmFunction, number: int, bases: Bases

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from ftm_backend.assembler import image_layout
-from ftm_backend.ir.asm import program as p
-from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
 from ftm_backend.target.instruction_table import OPCODES
 
-__all__ = ["OBJECTS", "TYPES", "Bases", "ObjectFile", "make_object"]
+__all__ = ["TYPES", "Bases", "ObjectFile", "make_object"]
 
 Bases = dict[str, int]
 """Index of a function's first record in each section.
@@ -37,7 +35,6 @@ _SCALAR, _IMMEDIATE = (
     image_layout.OPERAND_KINDS.index("IMMEDIATE"),
 )
 _MAP, _RET, _CALL, _BRANCH = OPCODES["@map"], OPCODES["@ret"], OPCODES["@call"], OPCODES["SBR"]
-_MOST_BYTES = 1 << 27
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,21 +44,14 @@ class ObjectFile:
     Attributes:
         records: By section.
         bases: Index of the first record in each section.
-        parameters: Its declarations.
         immediates: Keys of the entries of the immediate pool that it uses, with their old indices.
         names: Names of its tiles and labels.
     """
 
     records: dict[str, np.ndarray]
     bases: Bases
-    parameters: tuple[p.AsmParameter, ...]
     immediates: tuple[tuple[Any, int], ...]
     names: dict[str, tuple[str, ...]]
-
-    @property
-    def size(self) -> int:
-        """Estimated bytes in memory."""
-        return 1024 + sum(records.nbytes for records in self.records.values())
 
     def relocated(self, bases: Bases, immediates: dict[int, int]) -> dict[str, np.ndarray]:
         """Return the records for a function that starts at ``bases``.
@@ -117,7 +107,6 @@ def _add_if_present(numbers: np.ndarray, distance: int) -> None:
 
 
 def make_object(
-    function: p.AsmFunction,
     parts: dict[str, bytes],
     bases: Bases,
     immediates: Sequence[Any],
@@ -126,7 +115,6 @@ def make_object(
     """Make the object file of a function.
 
     Args:
-        function: The function.
         parts: Its encoded records by section.
         bases: Index of its first record in each section.
         immediates: Keys of the entries of the immediate pool, by index.
@@ -157,7 +145,6 @@ def make_object(
     return ObjectFile(
         records,
         bases,
-        tuple(function.parameters),
         tuple((immediates[k], k) for k in sorted(used)),
         names,
     )
@@ -165,7 +152,3 @@ def make_object(
 
 def _own(numbers: np.ndarray, first: int) -> bool:
     return not ((numbers >= 0) & (numbers < first)).any()
-
-
-OBJECTS: LRUCache[ObjectFile] = LRUCache(_MOST_BYTES, kept_programs=KEPT_PROGRAMS)
-"""By machine name and the lines between ``@func`` and ``@ret``."""

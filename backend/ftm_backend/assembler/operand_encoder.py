@@ -163,7 +163,7 @@ class OperandEncoder:
         self,
         buffer: BufferSymbol,
         address: Value,
-        dims: p.Dims,
+        dims: p.Dims[p.Scalar],
         is_padded: bool,
         line: int,
         operand: int,

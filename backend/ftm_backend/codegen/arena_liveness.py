@@ -19,6 +19,7 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileLoop,
     callee_and_arguments,
     gsm_bytes,
+    has_products,
     instructions,
 )
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
@@ -241,10 +242,8 @@ class ArenaLifetimes:
 
 def _multiplies(function: TileKernel | CompiledFunction) -> bool:
     """Whether a function contains matrix products."""
-    if isinstance(function, CompiledFunction):
-        return any(line.startswith("    MM") for line in function.lines)
-    return any(
-        str(instruction.parts[0]).startswith("MM") for instruction in instructions(function.body)
+    return (
+        function.has_products if isinstance(function, CompiledFunction) else has_products(function)
     )
 
 
@@ -252,7 +251,7 @@ def _named(block: Block) -> set[str]:
     """Return the buffers that a block's instructions access."""
     found: set[str] = set()
     for instruction in instructions(block):
-        if instruction.transfer is not None:
-            found.add(instruction.transfer.buffer)
+        if instruction.transferred is not None:
+            found.add(instruction.transferred)
         found.update(instruction.from_memory)
     return found

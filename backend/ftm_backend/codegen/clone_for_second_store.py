@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
+from ftm_backend.ir.asm import program as p
+from ftm_backend.ir.asm.parser import parse_function
+from ftm_backend.ir.asm.printer import function_lines
 from ftm_backend.ir.tile.kernel_tree import (
+    Address,
     Block,
     KernelParameter,
     TileBranch,
@@ -13,7 +16,7 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileKernel,
     TileLoop,
     callee_and_arguments,
-    instructions,
+    scattered_buffers,
 )
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 
@@ -23,14 +26,8 @@ __all__ = ["has_only_plain_stores", "rebind", "store_to_copy"]
 def has_only_plain_stores(function: TileKernel | CompiledFunction, parameter: str) -> bool:
     """Whether a function writes a parameter by plain stores only, which can be duplicated."""
     if isinstance(function, CompiledFunction):
-        scattered = re.compile(rf"\bDSC\S* .*, {parameter}\[")
-        return not any(scattered.search(line) for line in function.lines)
-    writes = (
-        i
-        for i in instructions(function.body)
-        if i.transfer is not None and i.transfer.buffer == parameter
-    )
-    return all(i.kind != "scatter" for i in writes)
+        return parameter not in function.scattered
+    return parameter not in scattered_buffers(function)
 
 
 def store_to_copy(program: TileProgram, call: TileInstruction, symbol: str, copy: str) -> None:
@@ -45,20 +42,17 @@ def store_to_copy(program: TileProgram, call: TileInstruction, symbol: str, copy
         program.functions.insert(-1, _clone(functions[name], clone, parameter))
         if name in program.in_bounds:
             program.in_bounds.add(clone)
-    # Each buffer argument is three parts: ", name[", element, "]".
-    first, end = 1 + 3 * at, 1 + 3 * len(functions[name].parameters)
-    call.parts = [
-        f"@call {clone}",
-        *call.parts[1:end],
-        f", {copy}[",
-        *call.parts[first + 1 : first + 3],
-        *call.parts[end:],
-    ]
+    _, *bound = call.operands
+    end = len(functions[name].parameters)
+    stored = bound[at]
+    assert isinstance(stored, Address)
+    second = Address(copy, stored.offset)
+    call.operands = (p.SymbolName(clone), *bound[:end], second, *bound[end:])
 
 
 def rebind(call: TileInstruction, symbol: str, copy: str) -> None:
     """Make a call use buffer ``copy`` instead of ``symbol``."""
-    call.parts = [f", {copy}[" if part == f", {symbol}[" else part for part in call.parts]
+    call.operands = call.renamed(symbol, copy).operands
 
 
 def _clone(
@@ -73,13 +67,26 @@ def _clone(
             parameters=parameters,
             body=_with_second_store(function.body, parameter.name, copy.name),
         )
-    store = re.compile(rf"(\s*(?:\[!?r\d+\] )?DST \S+, ){parameter.name}(\[.*)")
-    declared = next(at for at, line in enumerate(function.lines) if not line.startswith("  @param"))
-    lines = [*function.lines[:declared], f"  @param {copy.name}, {copy.dtype}, out"]
-    for line in function.lines[declared:]:
-        found = store.fullmatch(line)
-        lines += [line, f"{found[1]}{copy.name}{found[2]}"] if found else [line]
-    return replace(function, name=name, parameters=parameters, lines=tuple(lines))
+    code = p.AsmFunction(name)
+    declared = len(function.parameters)
+    for item in _items(function.code):
+        if len(code.items) == declared:
+            code.items.append(p.AsmParameter(copy.name, copy.dtype, out=True))
+        code.items.append(item)
+        if isinstance(item, p.AsmInstruction) and item.name == "DST":
+            source, target, dims = item.operands
+            assert isinstance(target, p.SlotReference)
+            if target.name == parameter.name:
+                second = replace(target, name=copy.name)
+                code.items.append(replace(item, operands=(source, second, dims)))
+    code.printed = tuple(function_lines(code))
+    return replace(function, parameters=parameters, code=code)
+
+
+def _items(code: p.AsmFunction) -> list[p.FunctionItem]:
+    """Return what is in a function; one from disk has its instructions as text."""
+    has_code = any(not isinstance(item, p.AsmParameter) for item in code.items)
+    return code.items if has_code else parse_function(code.printed).items
 
 
 def _with_second_store(block: Block, buffer: str, copy: str) -> Block:
@@ -96,12 +103,6 @@ def _with_second_store(block: Block, buffer: str, copy: str) -> Block:
             statement = TileBranch(statement.condition, *bodies)
         result.append(statement)
         if isinstance(statement, TileInstruction) and statement.kind == "store":
-            assert statement.transfer is not None
-            if statement.transfer.buffer == buffer:
-                parts = [f"{copy}[" if part == f"{buffer}[" else part for part in statement.parts]
-                result.append(
-                    replace(
-                        statement, parts=parts, transfer=replace(statement.transfer, buffer=copy)
-                    )
-                )
+            if statement.transferred == buffer:
+                result.append(statement.renamed(buffer, copy))
     return result

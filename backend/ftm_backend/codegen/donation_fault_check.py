@@ -15,11 +15,12 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileKernel,
     TileLoop,
     callee_and_arguments,
+    can_fault,
     instructions,
 )
 from ftm_backend.ir.tile.program import CompiledFunction
 
-__all__ = ["can_fault", "check_donation"]
+__all__ = ["check_donation"]
 
 Call = tuple[str, ...]
 """The called function, then the buffers and scalars that are bound."""
@@ -46,7 +47,7 @@ def check_donation(
     faulting = {
         name
         for name, function in functions.items()
-        if name not in in_bounds and can_fault(function)
+        if name not in in_bounds and _can_fault(function)
     }
     main = functions["main"]
     assert isinstance(main, TileKernel)
@@ -102,15 +103,6 @@ def _steps(block: Block, one_core: bool) -> Iterator[tuple[Call, bool]]:
             yield callee_and_arguments(statement), one_core
 
 
-def can_fault(function: TileKernel | CompiledFunction) -> bool:
-    """Whether a function accesses memory at data-dependent addresses."""
-    if isinstance(function, CompiledFunction):
-        return function.can_fault
-    return any(
-        i.kind in ("gather", "scatter") or i.from_memory for i in instructions(function.body)
-    )
-
-
 def _written(
     call: Call, functions: Mapping[str, TileKernel | CompiledFunction], donated: Collection[str]
 ) -> str | None:
@@ -124,11 +116,11 @@ def _written(
         )
     assert isinstance(function, TileKernel)
     for instruction in instructions(function.body):
-        transfer = instruction.transfer
-        if (
-            instruction.kind in ("store", "scatter")
-            and transfer is not None
-            and transfer.buffer in donated
-        ):
-            return transfer.buffer
+        written = instruction.transferred
+        if instruction.kind in ("store", "scatter") and written in donated:
+            return written
     return None
+
+
+def _can_fault(function: TileKernel | CompiledFunction) -> bool:
+    return function.can_fault if isinstance(function, CompiledFunction) else can_fault(function)

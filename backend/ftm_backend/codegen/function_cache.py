@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ftm_backend.assembler.object_files import OBJECTS, TYPES, ObjectFile
+from ftm_backend.assembler.object_files import TYPES, ObjectFile
 from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.tile.kernel_tree import KernelParameter
 from ftm_backend.ir.tile.program import CompiledFunction
@@ -23,9 +23,9 @@ from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
 
 __all__ = ["KNOWN", "KNOWN_SIZE", "FunctionStore", "Signature", "fetch", "store"]
 
-KNOWN_SIZE = 1 << 26
+KNOWN_SIZE = 1 << 27
 KNOWN: LRUCache[CompiledFunction] = LRUCache(KNOWN_SIZE, kept_programs=KEPT_PROGRAMS)
-"""Functions that this process has compiled, by signature; the size is in characters."""
+"""Functions that this process has compiled, by structural key; the size is in bytes."""
 
 Signature = tuple[Any, ...]
 
@@ -40,14 +40,11 @@ class FunctionStore(Protocol):
         """Add functions."""
 
 
-def fetch(
-    signatures: Iterable[Signature], machine: str, shelf: FunctionStore
-) -> dict[str, Signature]:
+def fetch(signatures: Iterable[Signature], shelf: FunctionStore) -> dict[str, Signature]:
     """Copy functions that this process lacks from the shared cache into its own.
 
     Args:
         signatures: Functions of the program to compile.
-        machine: Name of the preset.
         shelf: The shared cache.
 
     Returns:
@@ -59,21 +56,16 @@ def fetch(
     if missing:
         for digest, content in shelf.get(list(missing)).items():
             signature = missing.pop(digest)
-            compiled, encoded = _unpack(content)
-            KNOWN.put(signature, compiled, compiled.size(signature))
-            if encoded is not None:
-                OBJECTS.put((machine, "\n".join(compiled.lines)), encoded, encoded.size)
+            compiled = _unpack(content)
+            KNOWN.put(signature, compiled, compiled.size)
     return missing
 
 
-def store(missing: Mapping[str, Signature], machine: str, shelf: FunctionStore) -> None:
+def store(missing: Mapping[str, Signature], shelf: FunctionStore) -> None:
     """Add functions to the shared cache that `fetch` did not find and that were compiled since."""
-    entries = {}
-    for digest, signature in missing.items():
-        compiled = KNOWN.get(signature)
-        if compiled is not None:
-            encoded = OBJECTS.get((machine, "\n".join(compiled.lines)))
-            entries[digest] = _pack(compiled, encoded)
+    compiled = {digest: KNOWN.get(signature) for digest, signature in missing.items()}
+    # A function that this program does not call is compiled, but not assembled.
+    entries = {d: _pack(f) for d, f in compiled.items() if f is not None and f.code.object}
     if entries:
         shelf.put(entries)
 
@@ -87,54 +79,49 @@ def _digest(signature: Signature) -> str:
 # ---------------------------------------------------------------------------------------------
 
 
-def _pack(compiled: CompiledFunction, encoded: ObjectFile | None) -> bytes:
+def _pack(compiled: CompiledFunction) -> bytes:
+    encoded: ObjectFile = compiled.code.object
     header: dict[str, Any] = {
-        "lines": compiled.lines,
+        "lines": compiled.code.printed,
+        "parameters": [
+            (x.name, x.dtype, x.scalar, x.out, x.alias) for x in compiled.code.parameters
+        ],
         "can_fault": compiled.can_fault,
+        "has_products": compiled.has_products,
+        "scattered": sorted(compiled.scattered),
         "gsm_bytes": compiled.gsm_bytes,
-        "parameters": [(x.name, x.dtype, x.out, x.alias) for x in compiled.parameters],
+        "sections": [(name, records.nbytes) for name, records in encoded.records.items()],
+        "bases": encoded.bases,
+        "immediates": encoded.immediates,
+        "names": encoded.names,
     }
-    body = b""
-    if encoded is not None:
-        header["object"] = {
-            "sections": [(name, records.nbytes) for name, records in encoded.records.items()],
-            "bases": encoded.bases,
-            "immediates": encoded.immediates,
-            "names": encoded.names,
-            "parameters": [
-                (x.name, x.dtype, x.scalar, x.out, x.alias, x.line, x.comment)
-                for x in encoded.parameters
-            ],
-        }
-        body = b"".join(records.tobytes() for records in encoded.records.values())
+    body = b"".join(records.tobytes() for records in encoded.records.values())
     return zlib.compress(json.dumps(header).encode() + b"\n" + body, 1)
 
 
-def _unpack(content: bytes) -> tuple[CompiledFunction, ObjectFile | None]:
+def _unpack(content: bytes) -> CompiledFunction:
     text, _, body = zlib.decompress(content).partition(b"\n")
     header = json.loads(text)
-    compiled = CompiledFunction(
-        "",
-        tuple(header["lines"]),
-        [KernelParameter(*x) for x in header["parameters"]],
-        header["can_fault"],
-        header["gsm_bytes"],
-    )
-    fields = header.get("object")
-    if fields is None:
-        return compiled, None
     records, at = {}, 0
-    for name, size in fields["sections"]:
+    for name, size in header["sections"]:
         records[name], at = (
             np.frombuffer(body, TYPES[name], size // TYPES[name].itemsize, at),
             at + size,
         )
-    immediates = tuple(((tuple(key), bits), number) for (key, bits), number in fields["immediates"])
-    names = {section: tuple(each) for section, each in fields["names"].items()}
-    return compiled, ObjectFile(
-        records,
-        fields["bases"],
-        tuple(p.AsmParameter(*x) for x in fields["parameters"]),
-        immediates,
-        names,
+    immediates = tuple(((tuple(key), bits), number) for (key, bits), number in header["immediates"])
+    names = {section: tuple(each) for section, each in header["names"].items()}
+    parameters = [p.AsmParameter(*fields) for fields in header["parameters"]]
+    code = p.AsmFunction(
+        "",
+        [*parameters],
+        printed=tuple(header["lines"]),
+        object=ObjectFile(records, header["bases"], immediates, names),
+    )
+    return CompiledFunction(
+        code,
+        [KernelParameter(x.name, x.dtype, x.out, x.alias) for x in parameters if not x.scalar],
+        header["can_fault"],
+        header["has_products"],
+        frozenset(header["scattered"]),
+        header["gsm_bytes"],
     )

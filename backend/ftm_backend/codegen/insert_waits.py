@@ -50,7 +50,7 @@ def insert_waits(kernel: TileKernel) -> None:
 
 
 def _wait_all() -> TileInstruction:
-    return TileInstruction("waitall", ["DWAITALL"])
+    return TileInstruction("DWAITALL")
 
 
 class _WaitInserter:
@@ -219,7 +219,7 @@ class _WaitInserter:
                 break
         else:
             return state
-        waits.append(TileInstruction("wait", ["DWAIT ", slot]))
+        waits.append(TileInstruction("DWAIT", (slot,)))
         return frozenset(
             [
                 flight

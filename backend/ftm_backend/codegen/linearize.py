@@ -1,4 +1,4 @@
-"""Linearizes a kernel's tree into lines of assembly, and places index arithmetic.
+"""Linearizes a kernel's tree into instructions of assembly, and places index arithmetic.
 
 An expression is computed in the outermost scope in which all of its operands are defined, right
 before the first statement that needs it. So loop-invariant parts of sums leave their loops, and
@@ -9,33 +9,31 @@ machine has no memory for spilling, and index arithmetic is cheap.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
 
 from ftm_backend.codegen.errors import CodegenError
-from ftm_backend.codegen.linear_scan import (
-    OutOfRegisters,
-    RegisterLine,
-    VirtualRegister,
-    allocate,
-    is_self_move,
-    text,
-)
+from ftm_backend.codegen.linear_scan import VIRTUAL, CodeItem, OutOfRegisters, allocate
+from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.tile.index_expr import Atom, Expr
 from ftm_backend.ir.tile.kernel_tree import (
+    Address,
     Block,
-    IndexUse,
+    MapOperand,
     Slot,
     TileBranch,
     TileInstruction,
     TileKernel,
     TileLoop,
+    TileOperand,
 )
 from ftm_backend.symbolic import as_integer, statically_known_equal, statically_known_nonnegative
+from ftm_backend.target.element_types import SCALAR_REGISTERS
 
 __all__ = ["write"]
 
-REGISTERS = 64
 CALLER_REGISTERS = 8
 """The last registers are reserved for functions that call others.
 
@@ -58,13 +56,26 @@ _BINARY = {
 }
 
 
+class _Use(NamedTuple):
+    """A use of an index expression.
+
+    Attributes:
+        expr: The expression.
+        is_address: Whether the operand may be register plus constant (addresses and slots); any
+            other one must be a register or a constant.
+    """
+
+    expr: Expr
+    is_address: bool = False
+
+
 @dataclass
 class _Scope:
-    values: dict[object, VirtualRegister] = field(default_factory=dict)
+    values: dict[object, int] = field(default_factory=dict)
 
 
-def write(kernel: TileKernel, calls: bool) -> list[str]:
-    """Return the lines of a function after its parameters and tiles, without ``@ret``.
+def write(kernel: TileKernel, calls: bool) -> list[CodeItem]:
+    """Return the code of a function.
 
     Args:
         kernel: With tiles placed and waits inserted.
@@ -74,17 +85,15 @@ def write(kernel: TileKernel, calls: bool) -> list[str]:
         CodegenError: There are not enough registers in any placement.
     """
     registers = (
-        range(REGISTERS - CALLER_REGISTERS, REGISTERS)
+        range(SCALAR_REGISTERS - CALLER_REGISTERS, SCALAR_REGISTERS)
         if calls
-        else range(REGISTERS - CALLER_REGISTERS)
+        else range(SCALAR_REGISTERS - CALLER_REGISTERS)
     )
     for placement in PLACEMENTS[2 if calls else 0 :]:
-        lines = _Writer(kernel, placement).lines
         try:
-            allocate(lines, registers)
+            return allocate(_Writer(kernel, placement).items, registers)
         except OutOfRegisters:
             continue
-        return [text(line) for line in lines if not is_self_move(line)]
     raise CodegenError(
         kernel.name,
         f"@{kernel.name} needs more than {len(registers)} registers at one point even when every "
@@ -94,53 +103,60 @@ def write(kernel: TileKernel, calls: bool) -> list[str]:
 
 
 class _Writer:
+    """Writes a kernel's code with virtual registers: ``items``."""
+
     def __init__(self, kernel: TileKernel, placement: str) -> None:
         self.kernel, self.indices, self.placement = kernel, kernel.indices, placement
-        self.lines: list[RegisterLine] = []
+        self.items: list[CodeItem] = []
         self.scopes = [_Scope()]
+        self.registers = count(VIRTUAL)
         self.labels = 0
         self.loops = 0
-        self._needs: dict[int, list[IndexUse]] = {}
+        self._needs: dict[int, list[_Use]] = {}
         self.block(kernel.body, 0)
 
     # Expressions
     # -------------------------------------------------------------------------------------------
 
-    def find(self, key: object) -> VirtualRegister | None:
+    def find(self, key: object) -> int | None:
         for scope in reversed(self.scopes):
             value = scope.values.get(key)
             if value is not None:
                 return value
         return None
 
-    def define(self, key: object, parts: Sequence[str | VirtualRegister]) -> VirtualRegister:
+    def compute(self, name: str, *sources: p.Operand) -> int:
         """Emit an instruction whose destination is a new value."""
-        value = VirtualRegister()
-        self.lines.append(RegisterLine([*parts, value]))
-        self.scopes[-1].values[key] = value
+        value = next(self.registers)
+        self.items.append(p.AsmInstruction(name, (*sources, p.Register(value))))
         return value
 
-    def atom(self, atom: Atom) -> VirtualRegister:
+    def define(self, key: object, name: str, *sources: p.Operand) -> int:
+        """Emit an instruction whose destination is the value of ``key`` in this scope."""
+        value = self.scopes[-1].values[key] = self.compute(name, *sources)
+        return value
+
+    def atom(self, atom: Atom) -> int:
         value = self.find(atom)
         if value is not None:
             return value
         if atom.operation == "var":
             if atom is self.indices.core:
-                return self.define(atom, ["SCID "])
+                return self.define(atom, "SCID")
             if atom is self.indices.cores:
-                return self.define(atom, ["SNC "])
+                return self.define(atom, "SNC")
             raise CodegenError(
                 self.kernel.name,
                 f"@{self.kernel.name} uses {atom!r} outside of the scope that defines it",
             )
         args = [self.scalar(arg) for arg in atom.args]
-        return self.define(atom, [f"{_BINARY[atom.operation]} ", args[0], ", ", args[1], ", "])
+        return self.define(atom, _BINARY[atom.operation], args[0], args[1])
 
-    def scalar(self, expr: Expr) -> VirtualRegister | str:
+    def scalar(self, expr: Expr) -> p.Scalar:
         """Return the expression as one operand: a number or a value."""
-        return str(expr.const) if not expr.terms else self.value(expr)
+        return p.Register(self.value(expr)) if expr.terms else p.Immediate(expr.const)
 
-    def value(self, expr: Expr) -> VirtualRegister:
+    def value(self, expr: Expr) -> int:
         """Return the expression in a register; its outer-level part is a value of its own."""
         if (
             statically_known_equal(expr.const, 0)
@@ -167,53 +183,72 @@ class _Writer:
             expr.const, {a: c for a, c in expr.terms if a.level != expr.level}
         )
 
-    def _sum(
-        self, expr: Expr, start: VirtualRegister | None, const: int, terms: list[tuple[Atom, int]]
-    ) -> VirtualRegister:
-        total: VirtualRegister | None = start
+    def _sum(self, expr: Expr, start: int | None, const: int, terms: list[tuple[Atom, int]]) -> int:
+        total = start
         terms = sorted(terms, key=lambda term: term[1] < 0)  # a positive one first: no negation
         for position, (atom, c) in enumerate(terms):
-            term = self.atom(atom)
-            final = position == len(terms) - 1 and statically_known_equal(const, 0)
-            if c == -1 and total is not None:
-                total = self._emit(expr, final, ["SSUB ", total, ", ", term, ", "])
+            term = p.Register(self.atom(atom))
+            last = position == len(terms) - 1
+            final = last and statically_known_equal(const, 0)
+            if c == -1 and total is None:
+                total = self._emit(expr, last, "SSUB", p.Immediate(const), term)
+                const = 0
                 continue
-            if c == -1:
-                total, const = (
-                    self._emit(
-                        expr, position == len(terms) - 1, ["SSUB ", str(const), ", ", term, ", "]
-                    ),
-                    0,
-                )
+            if c == -1 and total is not None:
+                total = self._emit(expr, final, "SSUB", p.Register(total), term)
                 continue
             if not statically_known_equal(c, 1):
-                term = self._emit(expr, final and total is None, ["SMUL ", term, f", {c}, "])
+                product = self._emit(expr, final and total is None, "SMUL", term, p.Immediate(c))
+                term = p.Register(product)
             total = (
-                term
+                term.number
                 if total is None
-                else self._emit(expr, final, ["SADD ", total, ", ", term, ", "])
+                else self._emit(expr, final, "SADD", p.Register(total), term)
             )
         assert total is not None, "an expression without terms is a constant"
         if not statically_known_equal(const, 0):
-            total = self._emit(expr, True, ["SADD ", total, f", {const}, "])
+            total = self._emit(expr, True, "SADD", p.Register(total), p.Immediate(const))
         return total
 
-    def _emit(self, expr: Expr, final: bool, parts: list[str | VirtualRegister]) -> VirtualRegister:
-        if final:
-            return self.define(expr, parts)
-        value = VirtualRegister()
-        self.lines.append(RegisterLine([*parts, value]))
-        return value
+    def _emit(self, expr: Expr, final: bool, name: str, *sources: p.Operand) -> int:
+        return self.define(expr, name, *sources) if final else self.compute(name, *sources)
 
-    def use(self, use: IndexUse) -> list[str | VirtualRegister]:
-        """Return the text of an operand."""
-        expr = use.expr
-        if not use.address:
-            return [self.scalar(expr)]
+    # Operands
+    # ----------------------------------------------------------------------------------------------
+
+    def reference(self, name: str, expr: Expr) -> p.SlotReference:
+        """Return the element ``expr`` of a buffer, or that slot of a tile."""
         if not expr.terms:
-            return [str(expr.const)]
-        base = self.value(self.indices.linear(0, dict(expr.terms)))
-        return [base] if statically_known_equal(expr.const, 0) else [base, f"{expr.const:+d}"]
+            return p.SlotReference(name, -1, expr.const)
+        return p.SlotReference(name, self.value(self._without_constant(expr)), expr.const)
+
+    def slot(self, slot: Slot) -> p.SlotReference:
+        if slot.tile.depth == 1:
+            return p.SlotReference(slot.tile.name)
+        return self.reference(slot.tile.name, slot.index)
+
+    def operand(self, operand: TileOperand | MapOperand) -> p.Operand:
+        if isinstance(operand, Expr):
+            return self.scalar(operand)
+        if isinstance(operand, Slot):
+            return self.slot(operand)
+        if isinstance(operand, Address):
+            return self.reference(operand.buffer, operand.offset)
+        if isinstance(operand, p.Dims):
+            return self.dims(operand)
+        assert not isinstance(operand, (Atom, p.MapInput, p.MapOutput))
+        return operand
+
+    def dims(self, dims: p.Dims[Expr]) -> p.Dims[p.Scalar]:
+        scalar, stride = self.scalar, dims.row_stride
+        return p.Dims(
+            tuple([(scalar(e), scalar(s)) for e, s in dims.rows]),
+            tuple([(scalar(e), scalar(s)) for e, s in dims.columns]),
+            None if stride is None else scalar(stride),
+        )
+
+    def _without_constant(self, expr: Expr) -> Expr:
+        return self.indices.linear(0, dict(expr.terms))
 
     # Statements
     # --------------------------------------------------------------------------------------------
@@ -235,36 +270,31 @@ class _Writer:
                 if isinstance(statement, TileInstruction) and statement.result is not None:
                     self.scopes[-1].values[statement.result] = kept.values[statement.result]
 
-    def needs(self, statement: TileInstruction | TileLoop | TileBranch) -> list[IndexUse]:
+    def needs(self, statement: TileInstruction | TileLoop | TileBranch) -> list[_Use]:
         """Return all expressions that are used at or below a statement."""
         found = self._needs.get(id(statement))
         if found is None:
             if isinstance(statement, TileInstruction):
-                found = [part for part in statement.parts if isinstance(part, IndexUse)]
-                slots = [part for part in statement.parts if isinstance(part, Slot)]
-                found += [
-                    IndexUse(slot.index, address=True) for slot in slots if slot.tile.depth > 1
-                ]
+                found = _uses(statement)
             elif isinstance(statement, TileLoop):
-                found = [IndexUse(e) for e in (statement.lower, statement.upper)]
+                found = [_Use(e) for e in (statement.lower, statement.upper)]
                 found += self._below(statement.body)
             else:
                 found = [
-                    IndexUse(statement.condition),
+                    _Use(statement.condition),
                     *self._below(statement.body),
                     *self._below(statement.otherwise),
                 ]
             self._needs[id(statement)] = found
         return found
 
-    def _below(self, block: Block) -> list[IndexUse]:
+    def _below(self, block: Block) -> list[_Use]:
         return list(dict.fromkeys(use for statement in block for use in self.needs(statement)))
 
-    def hoist(self, uses: Iterable[IndexUse], level: int) -> None:
+    def hoist(self, uses: Iterable[_Use], level: int) -> None:
         """Compute the parts of ``uses`` that are defined at ``level``."""
         for use in uses:
-            expr = self.indices.linear(0, dict(use.expr.terms)) if use.address else use.expr
-            self._hoist(expr, level)
+            self._hoist(self._without_constant(use.expr) if use.is_address else use.expr, level)
 
     def _hoist(self, expr: Expr, level: int) -> None:
         if expr.level <= level:
@@ -279,33 +309,45 @@ class _Writer:
                 self._hoist(arg, level)
 
     def instruction(self, statement: TileInstruction) -> None:
-        parts: list[str | VirtualRegister] = []
-        for part in statement.parts:
-            if isinstance(part, IndexUse):
-                parts += self.use(part)
-            elif isinstance(part, Slot):
-                parts += [part.tile.name]
-                if part.tile.depth > 1:
-                    parts += ["[", *self.use(IndexUse(part.index, address=True)), "]"]
-            else:
-                parts.append(part)
-        if statement.result is not None:
-            self.define(statement.result, parts)
+        name, operands, suffixes = statement.name, statement.operands, statement.suffixes
+        if name == "@map":
+            self.items.append(self.map(statement))
+        elif statement.result is not None:
+            self.define(statement.result, name, *map(self.operand, operands[:-1]))
         else:
-            self.lines.append(RegisterLine(parts))
+            self.items.append(p.AsmInstruction(name, tuple(map(self.operand, operands)), suffixes))
+
+    def map(self, statement: TileInstruction) -> p.MapBlock:
+        numbers = [self.scalar(o) for o in statement.operands if isinstance(o, Expr)]
+        inputs = [
+            p.MapInput(self.slot(o.tile), o.register, o.access)
+            for o in statement.operands
+            if isinstance(o, p.MapInput)
+        ]
+        outputs = [
+            p.MapOutput(self.slot(o.tile), o.register, o.scope, o.reduction, o.accumulate)
+            for o in statement.operands
+            if isinstance(o, p.MapOutput)
+        ]
+        body: list[p.AsmInstruction | p.Comment] = [
+            p.AsmInstruction(
+                operation.name, tuple(map(self.operand, operation.operands)), operation.suffixes
+            )
+            for operation in statement.body
+        ]
+        return p.MapBlock(numbers[0], numbers[1], tuple(inputs), tuple(outputs), body)
 
     def loop(self, loop: TileLoop, level: int) -> None:
         name = f"LOOP_{self.loops}"
         self.loops += 1
         distance = self.indices.sub(loop.upper, loop.lower)
         upper = self.scalar(loop.upper)
-        counter = VirtualRegister()
-        self.lines.append(RegisterLine(["SMOV ", self.scalar(loop.lower), ", ", counter]))
+        value = self.compute("SMOV", self.scalar(loop.lower))
+        counter = p.Register(value)
         end = ""
         if not statically_known_nonnegative(distance.low - 1):
             end = self.label()
-            runs = self.temporary(["SLT ", counter, ", ", upper, ", "])
-            self.lines.append(RegisterLine([f"SBR {end}"], predicate=(runs, True)))
+            self.jump(end, (self.compute("SLT", counter, upper), True))
         low = as_integer(distance.low) if statically_known_nonnegative(distance.low - 1) else 1
         high = UNBOUNDED
         if statically_known_nonnegative(low - distance.high):
@@ -314,15 +356,17 @@ class _Writer:
             UNBOUNDED - distance.high
         ):
             high = as_integer(distance.high)
-        self.lines.append(RegisterLine([f"{name}: {low}, {high}"], opens=True, indent="  "))
-        self.scopes.append(_Scope({loop.variable: counter}))
+        self.items.append(p.Label(name, (low, high)))
+        self.scopes.append(_Scope({loop.variable: value}))
         self.block(loop.body, level + 1)
         self.scopes.pop()
-        self.lines.append(RegisterLine(["SADD ", counter, ", 1, ", counter]))
-        again = self.temporary(["SLT ", counter, ", ", upper, ", "])
-        self.lines.append(RegisterLine([f"SBR {name}"], predicate=(again, False), closes=True))
+        self.items.append(p.AsmInstruction("SADD", (counter, p.Immediate(1), counter)))
+        self.jump(name, (self.compute("SLT", counter, upper), False))
         if end:
-            self.lines.append(RegisterLine([f"{end}:"], indent="  "))
+            self.items.append(p.Label(end))
+
+    def jump(self, label: str, predicate: tuple[int, bool]) -> None:
+        self.items.append(_jump(label, predicate))
 
     def branch(self, branch: TileBranch, level: int) -> None:
         if not branch.condition.terms:
@@ -336,26 +380,41 @@ class _Writer:
             if block:
                 self._guarded(block, condition, negated, level + 1)
 
-    def _guarded(self, block: Block, condition: VirtualRegister, negated: bool, level: int) -> None:
+    def _guarded(self, block: Block, condition: int, negated: bool, level: int) -> None:
         """Emit a block under a condition: one predicated instruction, or a jump over it."""
         self.scopes.append(_Scope())
-        start = len(self.lines)
+        start = len(self.items)
         self.block(block, level)
         self.scopes.pop()
-        if len(self.lines) == start + 1 and self.lines[start].predicate is None:
-            self.lines[start].predicate = condition, negated
-        elif len(self.lines) > start:
+        if len(self.items) == start:
+            return
+        only = self.items[start] if len(self.items) == start + 1 else None
+        if only is not None and not isinstance(only, p.Label) and only.predicate is None:
+            only.predicate = condition, negated
+        else:
             end = self.label()
-            self.lines.insert(
-                start, RegisterLine([f"SBR {end}"], predicate=(condition, not negated))
-            )
-            self.lines.append(RegisterLine([f"{end}:"], indent="  "))
-
-    def temporary(self, parts: list[str | VirtualRegister]) -> VirtualRegister:
-        value = VirtualRegister()
-        self.lines.append(RegisterLine([*parts, value]))
-        return value
+            self.items.insert(start, _jump(end, (condition, not negated)))
+            self.items.append(p.Label(end))
 
     def label(self) -> str:
         self.labels += 1
         return f"BB_{self.labels - 1}"
+
+
+def _jump(label: str, predicate: tuple[int, bool]) -> p.AsmInstruction:
+    return p.AsmInstruction("SBR", (p.SymbolName(label),), (), predicate)
+
+
+def _uses(instruction: TileInstruction) -> list[_Use]:
+    """Return the expressions that an instruction uses, those of slots last."""
+    uses: list[_Use] = []
+    for operand in (*instruction.operands, *(o for x in instruction.body for o in x.operands)):
+        if isinstance(operand, Expr):
+            uses.append(_Use(operand))
+        elif isinstance(operand, Address):
+            uses.append(_Use(operand.offset, True))
+        elif isinstance(operand, p.Dims):
+            pairs = (*operand.rows, *operand.columns)
+            uses += (_Use(e) for pair in pairs for e in pair if isinstance(e, Expr))
+    slots = [_Use(s.index, True) for s in instruction.named_slots() if s.tile.depth > 1]
+    return uses + slots

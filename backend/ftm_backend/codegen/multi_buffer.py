@@ -18,20 +18,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from math import prod
+from math import inf, prod
+from typing import NamedTuple
 
 from ftm_backend.codegen import allocate_scratchpad
+from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.tile.index_expr import Atom, Expr, IndexFactory
 from ftm_backend.ir.tile.kernel_tree import (
+    Address,
     Block,
-    IndexUse,
     Slot,
     TileBranch,
     TileDecl,
     TileInstruction,
     TileKernel,
     TileLoop,
-    Transfer,
     instructions,
 )
 from ftm_backend.ir.tile.program import TileProgram
@@ -167,17 +168,27 @@ def _prefetchable(
         return False
     if any(slot.tile is tile for user in users[1:] for slot in user.writes):
         return False
-    if not all(_available_early(use.expr, loop) for use in load.parts if isinstance(use, IndexUse)):
+    if not all(_available_early(number, loop) for number in _numbers(load)):
         return False
-    assert load.transfer is not None
+    source = load.transferred
+    assert source is not None
     earlier = True
     for other in instructions(loop.body):
         earlier = earlier and other is not load
-        written = other.transfer if other.kind in ("store", "scatter") else None
-        if written is not None and aliases.may_overlap(written.buffer, load.transfer.buffer):
-            if earlier or not _are_disjoint(load.transfer, written, loop, aliases):
+        written = other.transferred if other.kind in ("store", "scatter") else None
+        if written is not None and aliases.may_overlap(written, source):
+            if earlier or not _are_disjoint(load, other, loop, aliases):
                 return False
     return True
+
+
+def _numbers(load: TileInstruction) -> Iterator[Expr]:
+    """Yield the offset, extents and strides of a load."""
+    for operand in load.operands:
+        if isinstance(operand, Address):
+            yield operand.offset
+        elif isinstance(operand, p.Dims):
+            yield from (number for pair in (*operand.rows, *operand.columns) for number in pair)
 
 
 def _available_early(expr: Expr, loop: TileLoop) -> bool:
@@ -191,35 +202,60 @@ def _is_atom_available(atom: Atom, loop: TileLoop) -> bool:
     return all(_available_early(arg, loop) for arg in atom.args)
 
 
-def _are_disjoint(load: Transfer, store: Transfer, loop: TileLoop, aliases: BufferAliases) -> bool:
+class _MemoryBlock(NamedTuple):
+    """The memory in DDR that a load or store of a strided block accesses.
+
+    Attributes:
+        buffer: Symbol of the buffer.
+        offset: First element.
+        dims: Extent and stride of all dimensions, in elements.
+    """
+
+    buffer: str
+    offset: Expr
+    dims: tuple[tuple[Expr, Expr], ...]
+
+    @staticmethod
+    def of(instruction: TileInstruction) -> _MemoryBlock | None:
+        """Return the block; None if addresses depend on data or on padding."""
+        if instruction.name not in ("DLD", "DST") or (address := instruction.address) is None:
+            return None
+        dims = instruction.dims
+        return _MemoryBlock(address.buffer, address.offset, (*dims.rows, *dims.columns))
+
+    @property
+    def span(self) -> float:
+        """Upper bound of the elements from the first to the last that it accesses."""
+        reach = [(e.high - 1) * s.const if s.const > 0 else inf for e, s in self.dims if s.const]
+        return sum(reach) + 1
+
+
+def _are_disjoint(
+    load: TileInstruction, store: TileInstruction, loop: TileLoop, aliases: BufferAliases
+) -> bool:
     """Whether a store of one iteration cannot touch the data that the next iteration loads.
 
     True if both access the same blocks, and consecutive blocks are disjoint.
     """
-    same = (
-        load.offset is store.offset
-        and load.extents == store.extents
-        and load.strides == store.strides
-    )
-    growth = load.offset.coefficient(loop.variable)
-    if not same or not aliases.may_be_same(load.buffer, store.buffer) or not growth:
+    read, written = _MemoryBlock.of(load), _MemoryBlock.of(store)
+    if read is None or written is None:
         return False
-    return growth >= load.span or _are_side_by_side(load, growth)
+    growth = read.offset.coefficient(loop.variable)
+    same = read.offset is written.offset and read.dims == written.dims
+    if not same or not aliases.may_be_same(read.buffer, written.buffer) or not growth:
+        return False
+    return growth >= read.span or _are_side_by_side(read, growth)
 
 
-def _are_side_by_side(block: Transfer, step: int) -> bool:
+def _are_side_by_side(block: _MemoryBlock, step: int) -> bool:
     """Whether a block and the one ``step`` elements later are different columns of the same rows.
 
     Rows are a pitch apart that exceeds the width of both blocks together.
     """
-    extents = [extent.high for extent in block.extents]
-    if any(isinstance(number, SymInt) for number in (step, *block.strides, *extents)):
+    dims = [(stride.const, extent.high) for extent, stride in block.dims]
+    if any(isinstance(number, SymInt) for number in (step, *(n for dim in dims for n in dim))):
         return False
-    dims = [
-        (stride, extent)
-        for stride, extent in zip(block.strides, extents, strict=True)
-        if extent > 1
-    ]
+    dims = [(stride, extent) for stride, extent in dims if extent > 1]
     pitch = min((stride for stride, _ in dims if stride > step), default=0)
     if pitch == 0 or any(stride <= 0 or (stride >= pitch and stride % pitch) for stride, _ in dims):
         return False
@@ -309,7 +345,7 @@ def _after_copies(block: Block) -> int:
         elif (
             isinstance(statement, TileInstruction)
             and statement.kind == "compute"
-            and not str(statement.parts[0]).startswith("TRANS")
+            and statement.name != "TRANS"
         ):
             break
     return last
@@ -324,25 +360,10 @@ def _renamed(
 ) -> TileInstruction:
     """Replace the loop's counter in a load."""
 
-    def new(part: str | IndexUse | Slot) -> str | IndexUse | Slot:
-        if isinstance(part, IndexUse):
-            return IndexUse(indices.substitute(part.expr, variable, value), part.address)
-        return moved_slot(part) if isinstance(part, Slot) else part
+    def number(expr: Expr) -> Expr:
+        return indices.substitute(expr, variable, value)
 
-    def moved_slot(slot: Slot) -> Slot:
-        return Slot(slot.tile, indices.substitute(slot.index, variable, value))
-
-    parts = [new(part) for part in load.parts]
-    transfer = load.transfer
-    assert transfer is not None
-    moved = replace(
-        transfer,
-        offset=indices.substitute(transfer.offset, variable, value),
-        extents=tuple(indices.substitute(e, variable, value) for e in transfer.extents),
-    )
-    return replace(
-        load, parts=parts, writes=[moved_slot(slot) for slot in load.writes], transfer=moved
-    )
+    return load.rewritten(lambda slot: Slot(slot.tile, number(slot.index)), number)
 
 
 def _ring(loop: TileLoop, tile: TileDecl, depth: int, counter: Expr) -> None:
@@ -361,14 +382,7 @@ def _with_slot(block: Block, tile: TileDecl, index: Expr) -> Block:
     for statement in block:
         if isinstance(statement, TileInstruction):
             if any(slot.tile is tile for slot in statement.slots()):
-                statement = replace(
-                    statement,
-                    parts=[
-                        new(part) if isinstance(part, Slot) else part for part in statement.parts
-                    ],
-                    reads=[new(slot) for slot in statement.reads],
-                    writes=[new(slot) for slot in statement.writes],
-                )
+                statement = statement.rewritten(new)
         elif isinstance(statement, TileLoop):
             body = _with_slot(statement.body, tile, index)
             if body is not statement.body:

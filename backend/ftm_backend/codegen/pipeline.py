@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ftm_backend.codegen import allocate_scratchpad, insert_waits, multi_buffer
-from ftm_backend.codegen.asm_printer import emit
+from ftm_backend.codegen.emit_assembly import emit
 from ftm_backend.codegen.promote_to_gsm import promote_to_gsm
+from ftm_backend.ir.asm.parser import parse
+from ftm_backend.ir.asm.program import AsmProgram
 from ftm_backend.ir.tile.printer import print_tiles
 from ftm_backend.ir.tile.program import TileProgram
 from ftm_backend.ir.tile.reader import read_tiles
@@ -21,7 +23,9 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["EMIT", "PASSES", "pipeline", "run"]
 
 _TILES = IRFormat("tiles", print_tiles, lambda content, machine: read_tiles(content), ".tiles")
-_ASSEMBLY = IRFormat("asm", lambda text, stage: text, lambda content, machine: content, ".lan")
+_ASSEMBLY = IRFormat(
+    "asm", lambda program, stage: str(program), lambda text, machine: parse(text), ".lan"
+)
 
 
 def _multi_buffer(program: TileProgram, machine: MachineParameters) -> TileProgram:
@@ -78,7 +82,7 @@ EMIT = Pass(
     "emit-assembly",
     emit,
     converts(_TILES, _ASSEMBLY),
-    "Allocate scalar registers, linearize loops, and print assembly.",
+    "Allocate scalar registers, and linearize loops.",
     alias="asm",
 )
 
@@ -88,9 +92,9 @@ def pipeline(machine: MachineParameters) -> tuple[Pass, ...]:
     return select(PASSES, machine)
 
 
-def run(program: TileProgram, machine: MachineParameters) -> str:
+def run(program: TileProgram, machine: MachineParameters) -> AsmProgram:
     """Run the pipeline of ``machine``, and return the assembly of a program, which it changes."""
     for step in pipeline(machine):
         program = step.run(program, machine)
-    assembly: str = EMIT.run(program, machine)
+    assembly: AsmProgram = EMIT.run(program, machine)
     return assembly

@@ -44,9 +44,9 @@ def parse_size(text: str) -> int:
             f"{text} is a size of a general program, but no sizes are declared"
         )
 
-    found = symbols.read.get(text)
+    found = symbols.parsed.get(text)
     if found is None:
-        found = symbols.read[text] = _evaluate(parse(text[1:-1], symbols.values), symbols)
+        found = symbols.parsed[text] = _evaluate(parse(text[1:-1], symbols.values), symbols)
     return found
 
 

@@ -70,8 +70,8 @@ class ShapeEnv:
         self.guards: dict[tuple[str, str], Guard] = {}
         self.atoms: dict[str, int] = {}
         """Hints of the symbols, and of the quotients and remainders that occurred."""
-        self.read: dict[str, Any] = {}
-        """Sizes by their text in braces."""
+        self.parsed: dict[str, Any] = {}
+        """Sizes that were parsed, by their text in braces."""
         self.divided: dict[tuple[str, str | int], tuple[Any, Any]] = {}
         """Quotient and remainder by dividend's text and divisor; divisions repeat often."""
         self._quotients: dict[str, tuple[Polynomial, int]] = {}

@@ -1,8 +1,7 @@
 """`SymInt`: an integer with the polynomial that it equals.
 
-Rules for callers: `__index__` and `__int__` specialize, comparisons guard, arithmetic does
-neither. One method has a side effect: `__str__` registers the text in its `ShapeEnv` so that `read`
-finds the same object again.
+Rules for callers: `__index__` and `__int__` specialize, comparisons guard, arithmetic and printing
+do neither.
 """
 
 from __future__ import annotations
@@ -93,11 +92,8 @@ class SymInt:
         )
 
     def __str__(self) -> str:
-        """Return the text in braces, and register it so that `read` returns this object."""
-        spelled = "{" + self.text + "}"
-        # who reads it back has the size that was meant
-        self._symbols.read.setdefault(spelled, self)
-        return spelled
+        """Return the text in braces, which `parse_size` parses."""
+        return "{" + self.text + "}"
 
     __repr__ = __str__
 

@@ -116,7 +116,7 @@ def reference(text: str) -> p.SlotReference:
     )
 
 
-def dims(text: str) -> p.Dims:
+def dims(text: str) -> p.Dims[p.Scalar]:
     """Parse ``2@512 r7@64 | 8@1``, or ``1024 | 64@1`` for transfers of rows."""
     left, bar, right = text.partition("|")
     if not bar:

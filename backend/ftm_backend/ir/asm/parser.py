@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -34,9 +34,6 @@ from ftm_backend.ir.asm.operand_parser import OperandError, OperandParser
 from ftm_backend.target.instruction import ADDRESS, SLOT
 from ftm_backend.target.instruction_table import BY_NAME
 
-FindObject = Callable[[tuple[str, str]], Any]
-"""Maps (machine, text of a function) to its `assembler.object_files.ObjectFile`, or to None."""
-
 _PREDICATE = re.compile(r"\[\s*(!?)\s*r(\d+)\s*\]\s*", re.ASCII)
 
 
@@ -46,26 +43,26 @@ _Declared = TypeVar(
 )
 
 
-def parse(text: str, find_object: FindObject | None = None) -> p.AsmProgram:
-    """Parse assembly text.
-
-    Args:
-        text: A whole program.
-        find_object: Looks up the object file of a function. A function that has one is not parsed.
-
-    Returns:
-        The program. A function with an object file has its parameters and no other items.
+def parse(text: str) -> p.AsmProgram:
+    """Parse the text of a whole program.
 
     Raises:
         AsmError: The text is no program; the message has line, column and the line itself.
     """
-    return _Parser(text, find_object).run()
+    return _Parser(text).run()
+
+
+def parse_function(lines: Iterable[str]) -> p.AsmFunction:
+    """Parse the lines between ``@func`` and ``@ret`` of a function without a name."""
+    program = parse("\n".join(("@program p, host", "@func f", *lines, "@ret")))
+    (function,) = program.functions
+    assert isinstance(function, p.AsmFunction)
+    return replace(function, name="")
 
 
 class _Parser:
-    def __init__(self, text: str, find_object: FindObject | None) -> None:
+    def __init__(self, text: str) -> None:
         self.lines = text.splitlines()
-        self.find_object = find_object
         self.number = 0
         self.comment = ""
         self.operands = OperandParser()
@@ -270,24 +267,6 @@ class _Parser:
         self.function = p.AsmFunction(
             operand_parser.name(rest.strip(), "a function name"), [], self.number, 0, self.comment
         )
-        if self.find_object is not None:
-            self.skip(self.function, self.find_object)
-
-    def skip(self, function: p.AsmFunction, find_object: FindObject) -> None:
-        """Skip the body of a function that has an object file."""
-        try:
-            end = self.lines.index("@ret", self.number)
-        except ValueError:
-            return
-        assert self.program is not None
-        function.object = find_object(
-            (self.program.machine, "\n".join(self.lines[self.number : end]))
-        )
-        if function.object is not None:
-            function.items += [replace(parameter) for parameter in function.object.parameters]
-            function.end = self.number = end + 1
-            self.program.functions.append(function)
-            self.function = None
 
     def ret(self, rest: str) -> None:
         if self.function is None or self.map is not None or rest:
@@ -347,14 +326,14 @@ class _Parser:
             raise self.fail(f"expected `rows x columns` after @map, found {extents.strip()!r}")
         outputs = right.split(",")
         index = 1
-        read: list[p.MapInput] = []
-        written: list[p.MapOutput] = []
+        read: list[p.MapInput[p.SlotReference]] = []
+        written: list[p.MapOutput[p.SlotReference]] = []
         try:
             for word in inputs:
-                read.append(map_input(word.strip(), self.operands))
+                read.append(map_input(word.strip(), self.operands.reference))
                 index += 1
             for word in outputs:
-                written.append(map_output(word.strip(), self.operands))
+                written.append(map_output(word.strip(), self.operands.reference))
                 index += 1
         except OperandError as error:
             column = operand_parser.operand_column(self.lines[self.number - 1], index)

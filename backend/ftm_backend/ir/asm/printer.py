@@ -1,31 +1,103 @@
-"""Prints a program in its one canonical layout; parsing the text gives an equal program."""
+"""Prints a program in its one canonical layout; parsing the text gives an equal program.
+
+Operands that the tile IR shares with assembly take the function that prints a number or a slot.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
+
 from ftm_backend.ir.asm import program as p
+from ftm_backend.symbolic import statically_known_equal
 from ftm_backend.target.instruction import ADDRESS
 from ftm_backend.target.instruction_table import BY_NAME
+
+__all__ = [
+    "dims",
+    "function_lines",
+    "header",
+    "instruction",
+    "lay_out",
+    "map_input",
+    "map_output",
+    "operand",
+    "parameter",
+    "print_program",
+    "shape",
+]
+
+_ADDRESSES = {
+    row.name: frozenset(k for k, o in enumerate(row.operands) if o.kind == ADDRESS)
+    for row in BY_NAME.values()
+}
+"""Positions of the operands that are addresses of buffers."""
 
 
 def print_program(program: p.AsmProgram) -> str:
     """Return the canonical text of ``program``."""
-    lines = [_comment(c) for c in program.leading]
-    lines.append(_end(f"@program {program.name}, {program.machine}", program.comment))
-    lines += [_header(item) for item in program.header]
+    lines = _head(program)
     for function in program.functions:
         if isinstance(function, p.Comment):
             lines.append(_comment(function))
             continue
         lines.append(_end(f"@func {function.name}", function.comment))
-        for item in function.items:
-            _item(item, lines)
+        lines += function_lines(function)
         lines.append(_end("@ret", function.end_comment))
     return "\n".join(lines) + "\n"
 
 
-def shape(extents: tuple[int, ...]) -> str:
+def lay_out(program: p.AsmProgram) -> None:
+    """Give a program that has no text its canonical one: set ``source``, and the items' lines.
+
+    The items of a function that is assembled already keep theirs: its object file has its own.
+    """
+    lines = _head(program)
+    program.line = len(program.leading) + 1
+    _number(program.header, program.line + 1)
+    for function in program.functions:
+        if isinstance(function, p.Comment):
+            lines.append(_comment(function))
+            continue
+        lines.append(_end(f"@func {function.name}", function.comment))
+        function.line = len(lines)
+        if function.object is None:
+            _number(function.items, function.line + 1)
+        lines += function_lines(function)
+        lines.append(_end("@ret", function.end_comment))
+        function.end = len(lines)
+    program.source = lines
+
+
+def _number(items: Iterable[p.FunctionItem | p.BufferDirective | p.ScalarArgument], at: int) -> int:
+    """Give items the lines from ``at`` on; return the first line after them."""
+    for item in items:
+        item.line = at
+        at += 1
+        if isinstance(item, p.MapBlock):
+            at = _number(item.body, at) + 1  # @endmap
+    return at
+
+
+def function_lines(function: p.AsmFunction) -> list[str] | tuple[str, ...]:
+    """Return the lines between ``@func`` and ``@ret``."""
+    if function.printed:
+        return function.printed
+    lines: list[str] = []
+    rings = {i.name for i in function.items if isinstance(i, p.TileDirective) and i.depth > 1}
+    for item in function.items:
+        _item(item, rings, lines)
+    return lines
+
+
+def shape(extents: Iterable[int]) -> str:
     """Print a shape such as ``64x64``; ``[]`` for a scalar without dimensions."""
-    return "x".join(map(str, extents)) if extents else "[]"
+    return "x".join(map(str, extents)) or "[]"
+
+
+def _head(program: p.AsmProgram) -> list[str]:
+    lines = [_comment(c) for c in program.leading]
+    lines.append(_end(f"@program {program.name}, {program.machine}", program.comment))
+    return lines + [header(item) for item in program.header]
 
 
 def _end(text: str, comment: str) -> str:
@@ -36,7 +108,8 @@ def _comment(comment: p.Comment, indent: str = "") -> str:
     return f"{indent}// {comment.text}" if comment.text else ""
 
 
-def _header(item: p.BufferDirective | p.ScalarArgument | p.Comment) -> str:
+def header(item: p.BufferDirective | p.ScalarArgument | p.Comment) -> str:
+    """Print a line of the header."""
     if isinstance(item, p.Comment):
         return _comment(item)
     if isinstance(item, p.ScalarArgument):
@@ -51,17 +124,24 @@ def _header(item: p.BufferDirective | p.ScalarArgument | p.Comment) -> str:
     return _end(f"@{item.kind} {', '.join(words)}", item.comment)
 
 
-def _item(
-    item: p.AsmParameter | p.TileDirective | p.AsmInstruction | p.MapBlock | p.Label | p.Comment,
-    lines: list[str],
-) -> None:
+def parameter(item: p.AsmParameter) -> str:
+    """Print the declaration of a function's parameter."""
+    words = [item.name, item.dtype, *(["out"] if item.out else [])]
+    words += [item.alias] if item.alias else []
+    return _end(f"  @{'scalar' if item.scalar else 'param'} {', '.join(words)}", item.comment)
+
+
+def _item(item: p.FunctionItem, rings: Collection[str], lines: list[str]) -> None:
     if isinstance(item, p.AsmInstruction):
-        lines.append(instruction(item, "    "))
+        lines.append(instruction(item, "    ", rings))
     elif isinstance(item, p.MapBlock):
-        inputs = ", ".join(_map_input(x) for x in item.inputs)
-        outputs = ", ".join(_map_output(x) for x in item.outputs)
-        head = f"@map {operand(item.rows)} x {operand(item.columns)}"
-        head += (f", {inputs}" if inputs else "") + f" -> {outputs}"
+
+        def slot(reference: p.SlotReference) -> str:
+            return _reference(reference, reference.name in rings)
+
+        inputs = "".join(f", {map_input(x, slot)}" for x in item.inputs)
+        outputs = ", ".join(map_output(x, slot) for x in item.outputs)
+        head = f"@map {operand(item.rows)} x {operand(item.columns)}{inputs} -> {outputs}"
         lines.append(_end(_predicate(item.predicate, "    ") + head, item.comment))
         for entry in item.body:
             lines.append(
@@ -78,15 +158,7 @@ def _item(
         text += f", {item.depth}, {item.offset}"
         lines.append(_end(text, item.comment))
     elif isinstance(item, p.AsmParameter):
-        words = [
-            item.name,
-            item.dtype,
-            *(["out"] if item.out else []),
-            *([item.alias] if item.alias else []),
-        ]
-        lines.append(
-            _end(f"  @{'scalar' if item.scalar else 'param'} {', '.join(words)}", item.comment)
-        )
+        lines.append(parameter(item))
     else:
         lines.append(_comment(item, "    "))
 
@@ -97,24 +169,35 @@ def _predicate(predicate: tuple[int, bool] | None, indent: str) -> str:
     return f"{indent[2:]}[{'!' if predicate[1] else ''}r{predicate[0]}] "
 
 
-def instruction(item: p.AsmInstruction, indent: str = "") -> str:
-    """Print one instruction."""
-    row = BY_NAME.get(item.name)
-    addresses = {i for i, o in enumerate(row.operands) if o.kind == ADDRESS} if row else set()
-    words = [
-        operand(o, i in addresses or item.name == "@call") for i, o in enumerate(item.operands)
-    ]
-    name = ".".join((item.name, *item.suffixes))
+def instruction(item: p.AsmInstruction, indent: str = "", rings: Collection[str] = ()) -> str:
+    """Print one instruction.
+
+    Args:
+        item: The instruction.
+        indent: Spaces before it.
+        rings: Names of the tiles whose slot is always printed.
+    """
+    if item.name == "@call":
+        words = [operand(o, True) for o in item.operands]
+    else:
+        addresses = _ADDRESSES.get(item.name, ())
+        words = [
+            _reference(o, k in addresses or o.name in rings)
+            if isinstance(o, p.SlotReference)
+            else operand(o)
+            for k, o in enumerate(item.operands)
+        ]
+    name = ".".join((item.name, *item.suffixes)) if item.suffixes else item.name
     text = f"{name} {', '.join(words)}" if words else name
     return _end(_predicate(item.predicate, indent) + text, item.comment)
 
 
-def operand(item: p.Operand, address: bool = False) -> str:
+def operand(item: p.Operand, bracketed: bool = False) -> str:
     """Print one operand.
 
     Args:
         item: The operand.
-        address: Whether it refers to a buffer, whose brackets are always printed.
+        bracketed: Whether brackets are printed even around 0, as after the name of a buffer.
     """
     if isinstance(item, p.Register):
         return f"r{item.number}"
@@ -125,26 +208,33 @@ def operand(item: p.Operand, address: bool = False) -> str:
     if isinstance(item, p.SymbolName):
         return item.name
     if isinstance(item, p.SlotReference):
-        return _reference(item, address)
-    columns = " ".join(f"{operand(e)}@{operand(s)}" for e, s in item.columns)
+        return _reference(item, bracketed)
+    return dims(item, operand)
+
+
+def dims(item: p.Dims[p.NumberT], number: Callable[[p.NumberT], str]) -> str:
+    """Print the sides of a transfer."""
+    columns = " ".join(f"{number(e)}@{number(s)}" for e, s in item.columns)
     if item.row_stride is not None:
-        return f"{operand(item.row_stride)} | {columns}"
-    return " ".join(f"{operand(e)}@{operand(s)}" for e, s in item.rows) + f" | {columns}"
+        return f"{number(item.row_stride)} | {columns}"
+    return " ".join(f"{number(e)}@{number(s)}" for e, s in item.rows) + f" | {columns}"
 
 
-def _reference(item: p.SlotReference, address: bool) -> str:
+def _reference(item: p.SlotReference, bracketed: bool) -> str:
+    is_zero = statically_known_equal(item.offset, 0)
     if item.index < 0:
-        return f"{item.name}[{item.offset}]" if address or item.offset else item.name
-    offset = f"{item.offset:+d}" if item.offset else ""
-    return f"{item.name}[r{item.index}{offset}]"
+        return item.name if is_zero and not bracketed else f"{item.name}[{item.offset}]"
+    return f"{item.name}[r{item.index}{'' if is_zero else format(item.offset, '+d')}]"
 
 
-def _map_input(item: p.MapInput) -> str:
+def map_input(item: p.MapInput[p.SlotT], slot: Callable[[p.SlotT], str]) -> str:
+    """Print an input of a map."""
     suffix = "" if item.access == "full" else f".{item.access}"
-    return f"{_reference(item.tile, False)}:v{item.register}{suffix}"
+    return f"{slot(item.tile)}:v{item.register}{suffix}"
 
 
-def _map_output(item: p.MapOutput) -> str:
+def map_output(item: p.MapOutput[p.SlotT], slot: Callable[[p.SlotT], str]) -> str:
+    """Print an output of a map."""
     suffix = "" if item.scope == "full" else f".{item.scope}{item.reduction}"
     accumulate = ".acc" if item.accumulate else ""
-    return f"{_reference(item.tile, False)}:v{item.register}{suffix}{accumulate}"
+    return f"{slot(item.tile)}:v{item.register}{suffix}{accumulate}"

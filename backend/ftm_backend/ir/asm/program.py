@@ -1,13 +1,13 @@
-"""Assembly programs as plain data, built by the parser and read by printer and assembler.
+"""Assembly programs as plain data, from code generation or the parser to printer and assembler.
 
-Operands are immutable and shared: equal texts may be the same object. Lines count from 1; 0 means
-that the item was not parsed from text.
+Operands are immutable and shared. Lines count from 1; 0 means that the item has no place in a text
+yet (``printer.lay_out`` gives it one).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +63,26 @@ Scalar = Register | Immediate | SymbolName
 """A scalar source operand."""
 
 
+NumberT = TypeVar("NumberT")
+"""A number of an operand: a `Scalar`, or an index expression in the tile IR."""
+
+SlotT = TypeVar("SlotT")
+"""A slot of a tile: a `SlotReference`, or a ``Slot`` in the tile IR."""
+
+
 @dataclass(frozen=True, slots=True)
-class Dims:
+class Dims(Generic[NumberT]):
     """``extent@stride ... | extent@stride ...``: the two sides of a transfer.
 
     For row transfers (``1024 | 64@1``) ``row_stride`` is set and ``rows`` is empty.
     """
 
-    rows: tuple[tuple[Scalar, Scalar], ...]
-    columns: tuple[tuple[Scalar, Scalar], ...]
-    row_stride: Scalar | None = None
+    rows: tuple[tuple[NumberT, NumberT], ...]
+    columns: tuple[tuple[NumberT, NumberT], ...]
+    row_stride: NumberT | None = None
 
 
-Operand = Register | VectorRegister | Immediate | SymbolName | SlotReference | Dims
+Operand = Register | VectorRegister | Immediate | SymbolName | SlotReference | Dims[Scalar]
 
 
 @dataclass(slots=True)
@@ -100,16 +107,16 @@ class AsmInstruction:
 
 
 @dataclass(frozen=True, slots=True)
-class MapInput:
+class MapInput(Generic[SlotT]):
     """``X[r5]:v1.col``: an input of a map; ``access`` is ``full``, ``row``, ``col`` or ``one``."""
 
-    tile: SlotReference
+    tile: SlotT
     register: int
     access: str = "full"
 
 
 @dataclass(frozen=True, slots=True)
-class MapOutput:
+class MapOutput(Generic[SlotT]):
     """``Y[r5]:v4.rsum.acc``: an output of a map.
 
     Attributes:
@@ -120,7 +127,7 @@ class MapOutput:
         accumulate: Whether to combine the result with the content of the tile.
     """
 
-    tile: SlotReference
+    tile: SlotT
     register: int
     scope: str = "full"
     reduction: str = ""
@@ -133,8 +140,8 @@ class MapBlock:
 
     rows: Scalar
     columns: Scalar
-    inputs: tuple[MapInput, ...]
-    outputs: tuple[MapOutput, ...]
+    inputs: tuple[MapInput[SlotReference], ...]
+    outputs: tuple[MapOutput[SlotReference], ...]
     body: list[AsmInstruction | Comment] = field(default_factory=list)
     predicate: tuple[int, bool] | None = None
     line: int = 0
@@ -201,20 +208,33 @@ class AsmParameter:
     comment: str = ""
 
 
+FunctionItem = AsmParameter | TileDirective | AsmInstruction | MapBlock | Label | Comment
+
+
 @dataclass(slots=True)
 class AsmFunction:
-    """``@func`` to ``@ret``: parameters, tiles and code in textual order."""
+    """``@func`` to ``@ret``: parameters, tiles and code in textual order.
+
+    Attributes:
+        name: Its name.
+        items: What stands between ``@func`` and ``@ret``.
+        line: Line of ``@func``.
+        end: Line of ``@ret``.
+        comment: Comment at the end of the line of ``@func``.
+        end_comment: Comment at the end of the line of ``@ret``.
+        printed: The lines of ``items``, of a function that does not change any more; else empty.
+        object: Its `assembler.object_files.ObjectFile`, once it is assembled, or None. With one,
+            ``items`` may have parameters only.
+    """
 
     name: str
-    items: list[AsmParameter | TileDirective | AsmInstruction | MapBlock | Label | Comment] = field(
-        default_factory=list
-    )
+    items: list[FunctionItem] = field(default_factory=list)
     line: int = 0
     end: int = 0
     comment: str = ""
     end_comment: str = ""
+    printed: tuple[str, ...] = field(default=(), compare=False, repr=False)
     object: Any = field(default=None, compare=False, repr=False)
-    """Its `assembler.object_files.ObjectFile` or None; with one, ``items`` has only parameters."""
 
     @property
     def parameters(self) -> list[AsmParameter]:
@@ -271,7 +291,7 @@ class ScalarArgument:
 class AsmProgram:
     """A whole assembly file.
 
-    ``source`` has the lines of the text that it was parsed from, for error messages; else empty.
+    ``source`` has the lines of the text that it was parsed from or laid out in, for error messages.
     """
 
     name: str

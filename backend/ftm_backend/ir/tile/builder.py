@@ -10,19 +10,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from math import inf, prod
 
+from ftm_backend.ir.asm import program as p
+from ftm_backend.ir.asm.map_operands import reduction
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.tile.index_arithmetic import Index
 from ftm_backend.ir.tile.index_expr import Expr, IndexFactory, greatest
 from ftm_backend.ir.tile.kernel_tree import (
+    Address,
     Block,
-    IndexUse,
-    Parts,
-    Slot,
     TileBranch,
     TileDecl,
     TileInstruction,
     TileKernel,
     TileLoop,
+    TileOperand,
 )
 from ftm_backend.ir.tile.map_body_builder import BodyWriter, ElementError
 from ftm_backend.ir.tile.map_op_selection import RULES
@@ -33,8 +34,6 @@ from ftm_backend.target.presets import ELEMENT_BYTES
 __all__ = ["BufferAddress", "Index", "Mapped", "PaddedDim", "TileBuilder"]
 
 SPACES = ("am", "sm", "gsm")
-
-_ACCESS = {"full": "", "row": ".row", "col": ".col", "one": ".one"}
 
 
 Mapped = tuple[TileDecl, Index, str]
@@ -117,10 +116,7 @@ class TileBuilder(OperandWriter):
         """Load the integer at ``buffer[offset]`` as an index, for data-dependent addresses."""
         self._loaded += 1
         loaded = self._indices.variable(f"m{self._loaded}", self._level, -inf, inf)
-        parts = ["SLDI ", *self._address(buffer, offset), ", "]
-        self._block.append(
-            TileInstruction("index", parts, result=loaded, from_memory=(buffer.symbol,))
-        )
+        self._emit("SLDI", self._address(buffer, offset), loaded)
         return self._indices.of(loaded)
 
     # --- control
@@ -182,7 +178,7 @@ class TileBuilder(OperandWriter):
 
     def barrier(self) -> None:
         """Wait until all cores, and their DMA, have reached this point."""
-        self._block.append(TileInstruction("barrier", ["BARRIER"]))
+        self._emit("BARRIER")
 
     def call(self, function: str, arguments: Sequence[tuple[str, Index] | str] = ()) -> None:
         """Call another function.
@@ -192,14 +188,13 @@ class TileBuilder(OperandWriter):
             arguments: First (buffer symbol, element that the parameter starts at), then the names
                 of scalars.
         """
-        parts: Parts = [f"@call {function}"]
-        for argument in arguments:
-            if isinstance(argument, str):
-                parts.append(f", {argument}")
-            else:
-                symbol, start = argument
-                parts += [f", {symbol}[", IndexUse(self.expr(start), address=True), "]"]
-        self._block.append(TileInstruction("call", parts))
+        bound = (
+            p.SymbolName(argument)
+            if isinstance(argument, str)
+            else Address(argument[0], self.expr(argument[1]))
+            for argument in arguments
+        )
+        self._emit("@call", p.SymbolName(function), *bound)
 
     # --- data movement
     # ----------------------------------------------------------------------------------
@@ -229,24 +224,17 @@ class TileBuilder(OperandWriter):
                 padded with zeros. Offset and strides are then those of the padded buffer.
         """
         target = self._slot(tile, slot)
-        dims, transfer = self._dims(buffer, offset, extents, strides, row_dims)
-        if border:
-            steps = [prod(dim.whole for dim in border[k + 1 :]) for k in range(len(border))]
-            sides = " | ".join(
-                (
-                    " ".join(f"{dim.inside}@{dim.before}" for dim in border),
-                    " ".join(
-                        f"{dim.whole}@{step}" for dim, step in zip(border, steps, strict=True)
-                    ),
-                )
-            )
-            parts = ["DLB ", *self._address(buffer, offset), ", ", *dims, f", {sides}, ", target]
-            self._block.append(
-                TileInstruction("load", parts, writes=[target], transfer=self._anywhere(buffer))
-            )
+        address, dims = self._address(buffer, offset), self._dims(extents, strides, row_dims)
+        if not border:
+            self._emit("DLD", address, dims, target)
             return
-        parts = ["DLD ", *self._address(buffer, offset), ", ", *dims, ", ", target]
-        self._block.append(TileInstruction("load", parts, writes=[target], transfer=transfer))
+        expr = self.expr
+        steps = [prod(dim.whole for dim in border[k + 1 :]) for k in range(len(border))]
+        sides = p.Dims(
+            tuple((expr(dim.inside), expr(dim.before)) for dim in border),
+            tuple((expr(dim.whole), expr(step)) for dim, step in zip(border, steps, strict=True)),
+        )
+        self._emit("DLB", address, dims, sides, target)
 
     def store(
         self,
@@ -259,10 +247,8 @@ class TileBuilder(OperandWriter):
         row_dims: int,
     ) -> None:
         """Store ``tile[slot]`` to a strided block by DMA; the arguments are those of `load`."""
-        source = self._slot(tile, slot)
-        dims, transfer = self._dims(buffer, offset, extents, strides, row_dims)
-        parts = ["DST ", source, ", ", *self._address(buffer, offset), ", ", *dims]
-        self._block.append(TileInstruction("store", parts, reads=[source], transfer=transfer))
+        dims = self._dims(extents, strides, row_dims)
+        self._emit("DST", self._slot(tile, slot), self._address(buffer, offset), dims)
 
     def load_rows(
         self,
@@ -280,21 +266,8 @@ class TileBuilder(OperandWriter):
         ``indices`` is a tile of i64; ``row_stride`` is in elements.
         """
         index, target = self._slot(indices, indices_slot), self._slot(tile, slot)
-        parts = [
-            "DGA ",
-            *self._address(buffer, offset),
-            ", ",
-            index,
-            f", {row_stride} | ",
-            IndexUse(self.expr(columns)),
-            "@1, ",
-            target,
-        ]
-        self._block.append(
-            TileInstruction(
-                "gather", parts, reads=[index], writes=[target], transfer=self._anywhere(buffer)
-            )
-        )
+        dims = self._rows(row_stride, columns)
+        self._emit("DGA", self._address(buffer, offset), index, dims, target)
 
     def store_rows(
         self,
@@ -313,23 +286,9 @@ class TileBuilder(OperandWriter):
         The other arguments are those of `load_rows`.
         """
         index, source = self._slot(indices, indices_slot), self._slot(tile, slot)
-        name = "DSC" + ("" if reduce == "set" else f".{reduce.upper()}")
-        parts = [
-            f"{name} ",
-            source,
-            ", ",
-            index,
-            ", ",
-            *self._address(buffer, offset),
-            f", {row_stride} | ",
-            IndexUse(self.expr(columns)),
-            "@1",
-        ]
-        self._block.append(
-            TileInstruction(
-                "scatter", parts, reads=[source, index], transfer=self._anywhere(buffer)
-            )
-        )
+        address, dims = self._address(buffer, offset), self._rows(row_stride, columns)
+        suffixes = () if reduce == "set" else (reduce.upper(),)
+        self._emit("DSC", source, index, address, dims, suffixes=suffixes)
 
     # --- compute
     # -------------------------------------------------------------------------------------------
@@ -349,8 +308,8 @@ class TileBuilder(OperandWriter):
     ) -> None:
         """Multiply tiles: ``c = a . b``, or ``c += a . b`` if ``acc``, on their current extents."""
         x, y, z = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(c, c_slot)
-        name = "MM" + ".TA" * trans_a + ".TB" * trans_b + ".ACC" * acc
-        self._compute([f"{name} ", x, ", ", y, ", ", z], [x, y, z] if acc else [x, y], [z])
+        chosen = (("TA", trans_a), ("TB", trans_b), ("ACC", acc))
+        self._emit("MM", x, y, z, suffixes=tuple(word for word, is_set in chosen if is_set))
 
     def mm_windows(
         self,
@@ -384,17 +343,8 @@ class TileBuilder(OperandWriter):
             acc: Add to ``c`` instead of overwriting it.
         """
         x, y, z = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(c, c_slot)
-        parts = [
-            "MMW.ACC " if acc else "MMW ",
-            x,
-            ", ",
-            *self._in_place(extents, strides, row_dims),
-            ", ",
-            y,
-            ", ",
-            z,
-        ]
-        self._compute(parts, [x, y, z] if acc else [x, y], [z])
+        dims = self._dims(extents, strides, row_dims)
+        self._emit("MMW", x, dims, y, z, suffixes=("ACC",) if acc else ())
 
     def copy_windows(
         self,
@@ -411,15 +361,11 @@ class TileBuilder(OperandWriter):
         The view is given as in `mm_windows`; its first ``row_dims`` dimensions become the rows.
         """
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
-        parts = ["DCW ", source, ", ", *self._in_place(extents, strides, row_dims), ", ", target]
-        self._block.append(TileInstruction("copy", parts, reads=[source], writes=[target]))
+        self._emit("DCW", source, self._dims(extents, strides, row_dims), target)
 
     def copy(self, x: TileDecl, x_slot: Index, y: TileDecl, y_slot: Index) -> None:
         """Copy a tile into another of the same element type by DMA, e.g. from GSM to AM."""
-        source, target = self._slot(x, x_slot), self._slot(y, y_slot)
-        self._block.append(
-            TileInstruction("copy", ["DCP ", source, ", ", target], reads=[source], writes=[target])
-        )
+        self._emit("DCP", self._slot(x, x_slot), self._slot(y, y_slot))
 
     def transpose(
         self, x: TileDecl, x_slot: Index, y: TileDecl, y_slot: Index, *, zipped: bool = False
@@ -430,9 +376,7 @@ class TileBuilder(OperandWriter):
         are interleaved: ``y[j][2 * i + r] = x[i][r * columns / 2 + j]``.
         """
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
-        self._compute(
-            ["TRANS.ZIP " if zipped else "TRANS ", source, ", ", target], [source], [target]
-        )
+        self._emit("TRANS", source, target, suffixes=("ZIP",) if zipped else ())
 
     def fold(
         self,
@@ -454,15 +398,7 @@ class TileBuilder(OperandWriter):
             y_slot: Its slot.
         """
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
-        parts = [
-            "FOLD ",
-            source,
-            ", ",
-            *self._in_place(extents, strides, len(extents) // 3),
-            ", ",
-            target,
-        ]
-        self._compute(parts, [source], [target])
+        self._emit("FOLD", source, self._dims(extents, strides, len(extents) // 3), target)
 
     def scan(
         self,
@@ -493,25 +429,22 @@ class TileBuilder(OperandWriter):
             self._slot(carry, carry_slot),
             self._slot(y, y_slot),
         )
-        name = f"SCAN.{kind.upper()}" + ".DOWN" * down
-        self._compute(
-            [f"{name} ", source, ", ", total, ", ", target], [source, total], [target, total]
-        )
+        suffixes = (kind.upper(), "DOWN") if down else (kind.upper(),)
+        self._emit("SCAN", source, total, target, suffixes=suffixes)
 
     def sort(self, x: TileDecl, x_slot: Index, y: TileDecl, y_slot: Index) -> None:
         """Sort each row of ``x`` (i64) into ``y``, which may be ``x``.
 
         If ``y`` has fewer columns, it receives the smallest elements.
         """
-        source, target = self._slot(x, x_slot), self._slot(y, y_slot)
-        self._compute(["SORT ", source, ", ", target], [source], [target])
+        self._emit("SORT", self._slot(x, x_slot), self._slot(y, y_slot))
 
     def merge(
         self, a: TileDecl, a_slot: Index, b: TileDecl, b_slot: Index, y: TileDecl, y_slot: Index
     ) -> None:
         """Merge the sorted rows of ``a`` and ``b`` (i64) into ``y``."""
         first, second, target = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(y, y_slot)
-        self._compute(["MERGE ", first, ", ", second, ", ", target], [first, second], [target])
+        self._emit("MERGE", first, second, target)
 
     def map(
         self,
@@ -533,37 +466,26 @@ class TileBuilder(OperandWriter):
                 the content of the tile.
             body: Called once with the elements of ``ins``; returns one node for each of ``outs``.
         """
-        read, written = (
-            [self._slot(t, s) for t, s, _ in ins],
-            [self._slot(t, s) for t, s, _ in outs],
-        )
         writer = BodyWriter(RULES, self._scalars)
         arguments = [Node("element", tile.dtype) for tile, _, _ in ins]
-        parts: Parts = ["@map ", IndexUse(self.expr(rows)), " x ", IndexUse(self.expr(columns))]
-        for slot, argument, (_, _, access) in zip(read, arguments, ins, strict=True):
+        operands: list[TileOperand] = [self.expr(rows), self.expr(columns)]
+        for argument, (tile, slot, access) in zip(arguments, ins, strict=True):
             register = writer.register()
             writer.bind(argument, register)
-            parts += [", ", slot, f":{register.text}{_ACCESS[access]}"]
-        arrow = " -> "
+            operands.append(p.MapInput(self._slot(tile, slot), register.number, access))
         try:
             results = writer.run(list(body(arguments)))
         except ElementError as error:
             raise ElementError(f"{error}, in @{self.kernel.name}") from error
-        for slot, (tile, _, word), node, register in zip(written, outs, *results, strict=True):
+        for (tile, slot, word), node, register in zip(outs, *results, strict=True):
             if node.dtype != tile.dtype:
                 raise ValueError(
                     f"a result of type {node.dtype} does not fit into a tile of {tile.dtype}"
                 )
-            parts += [arrow, slot, f":{register.text}" + ("" if word == "full" else f".{word}")]
-            arrow = ", "
-        parts += ["\n", *writer.parts("      "), "    @endmap"]
-        combined = [
-            slot for slot, (_, _, word) in zip(written, outs, strict=True) if word.endswith(".acc")
-        ]
+            reduced = () if word == "full" else reduction(word)
+            operands.append(p.MapOutput(self._slot(tile, slot), register.number, *reduced))
         self._block.append(
-            TileInstruction(
-                "compute", parts, [*read, *combined], written, from_memory=tuple(writer.gathers)
-            )
+            TileInstruction("@map", tuple(operands), body=tuple(writer.operations()))
         )
 
     def position(self, base: Index, row_step: Index, column_step: Index) -> Node:
@@ -571,7 +493,7 @@ class TileBuilder(OperandWriter):
         return Node(
             "position",
             "i64",
-            payload=tuple(IndexUse(self.expr(x)) for x in (base, row_step, column_step)),
+            payload=tuple(self.expr(x) for x in (base, row_step, column_step)),
         )
 
     def gather(self, buffer: BufferAddress, index: Node) -> Node:
@@ -583,5 +505,5 @@ class TileBuilder(OperandWriter):
             raise ValueError("a buffer that is addressed by data must be bound from its start")
         return Node("gather", buffer.dtype, (index,), buffer)
 
-    def _compute(self, parts: Parts, reads: list[Slot], writes: list[Slot]) -> None:
-        self._block.append(TileInstruction("compute", parts, reads, writes))
+    def _emit(self, name: str, *operands: TileOperand, suffixes: tuple[str, ...] = ()) -> None:
+        self._block.append(TileInstruction(name, operands, suffixes))

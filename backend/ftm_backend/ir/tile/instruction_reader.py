@@ -1,31 +1,38 @@
-"""Parses the instructions of a function of tile IR by building them; see ``printer``."""
+"""Parses the instructions of a function of tile IR; see ``printer``.
+
+The instruction table has the kind of each operand.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
-from typing import Any
 
-from ftm_backend.ir.tile.builder import BufferAddress, PaddedDim, TileBuilder
+from ftm_backend.ir.asm import program as p
+from ftm_backend.ir.asm.map_operands import map_input, map_output
+from ftm_backend.ir.asm.operand_parser import OperandParser, name
+from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.ir.tile.index_expr import Atom, Expr
 from ftm_backend.ir.tile.index_parser import read_expression, split
 from ftm_backend.ir.tile.kernel_tree import (
-    IndexUse,
-    Parts,
+    EFFECTS,
+    Address,
+    MapOperand,
+    MapOperation,
     Slot,
-    TileBranch,
     TileDecl,
     TileInstruction,
-    TileLoop,
+    TileOperand,
 )
+from ftm_backend.target import instruction as i
+from ftm_backend.target.instruction_table import BY_NAME
 
 __all__ = ["InstructionReader", "LineReader", "TileTextError"]
 
 _SLOT = re.compile(r"(\w+)(?:\[(.*)\])?$")
 _ADDRESS = re.compile(r"(\w+)\[(.*)\]$")
-_INDEX_USE = re.compile(r"\{([^}]*)\}")
 
 
 class TileTextError(ValueError):
@@ -81,6 +88,7 @@ class InstructionReader:
         self._tiles: dict[str, TileDecl] = {}
         self._names: dict[str, Atom] = {"core": self._indices.core, "cores": self._indices.cores}
         self._level = 0
+        self._map_operands = OperandParser()
 
     # --- operands
     # ------------------------------------------------------------------------------------------
@@ -94,25 +102,52 @@ class InstructionReader:
             raise ValueError(f"{text} is no slot of a tile of this function")
         return Slot(self._tiles[match[1]], self._expr(match[2] or "0"))
 
-    def _address(self, text: str) -> tuple[BufferAddress, Expr]:
+    def _address(self, text: str) -> Address:
         match = _ADDRESS.match(text.strip())
         if match is None:
             raise ValueError(f"{text} is no address")
-        return BufferAddress(match[1], "", 0), self._expr(match[2])
+        return Address(match[1], self._expr(match[2]))
 
-    def _dims(self, text: str) -> tuple[list[Expr], list[int], int]:
-        extents, strides, rows = [], [], 0
-        for side, words in enumerate(text.split(" | ")):
-            for word in split(words, " "):
-                extent, stride = word.rsplit("@", 1)
-                extents.append(self._expr(extent))
-                strides.append(int(stride))
-                rows += side == 0
-        return extents, strides, rows
+    def _dims(self, text: str) -> p.Dims[Expr]:
+        rows, bar, columns = text.partition(" | ")
+        if not bar:
+            raise ValueError(
+                "a transfer needs at least one row and one column dimension, as in 4@8 | 8@1"
+            )
+        return p.Dims(self._side(rows), self._side(columns))
 
-    def _rows(self, text: str) -> tuple[int, Expr]:
-        stride, columns = text.split(" | ")
-        return int(stride), self._expr(columns.rsplit("@", 1)[0])
+    def _row_dims(self, text: str) -> p.Dims[Expr]:
+        stride, bar, columns = text.partition(" | ")
+        if not bar:
+            raise ValueError("a transfer of rows needs a stride and a column dimension: 8 | 8@1")
+        return p.Dims((), self._side(columns), self._expr(stride))
+
+    def _side(self, text: str) -> tuple[tuple[Expr, Expr], ...]:
+        pairs = []
+        for word in split(text, " "):
+            extent, stride = (self._expr(part) for part in split(word, "@"))
+            pairs.append((extent, stride))
+        return tuple(pairs)
+
+    def _variable(self, text: str) -> Atom:
+        """Define the variable that an instruction writes."""
+        loaded = self._indices.variable(text, self._level, -inf, inf)
+        self._names = {**self._names, text: loaded}
+        return loaded
+
+    def _argument(self, text: str) -> TileOperand:
+        return self._address(text) if text.endswith("]") else p.SymbolName(text)
+
+    def _operand(self, kind: str, text: str) -> TileOperand:
+        if kind == i.SLOT:
+            return self._slot(text)
+        if kind == i.ADDRESS:
+            return self._address(text)
+        if kind in (i.DIMS, i.SIDES):
+            return self._dims(text)
+        if kind == i.ROW_DIMS:
+            return self._row_dims(text)
+        return self._variable(text)  # the destination of SLDI
 
     # --- instructions
     # --------------------------------------------------------------------------------------
@@ -123,196 +158,55 @@ class InstructionReader:
         Raises:
             ValueError: Its name, suffixes or operands are wrong.
         """
-        name, _, rest = line.partition(" ")
-        word, *suffixes = name.split(".")
-        entry = _INSTRUCTIONS.get(word)
-        if entry is None:
-            raise ValueError(f"unknown instruction {word}")
-        operands, legal, build = entry
+        mnemonic, _, rest = line.partition(" ")
+        word, *suffixes = mnemonic.split(".")
         given = split(rest)
-        if len(given) != operands and operands >= 0:
-            raise ValueError(f"{word} takes {operands} operands, found {len(given)}")
+        if word == "@call":
+            callee, *arguments = given
+            bound = map(self._argument, arguments)
+            return TileInstruction(word, (p.SymbolName(name(callee, "a function")), *bound))
+        if word not in EFFECTS:
+            raise ValueError(f"unknown instruction {word}")
+        row = BY_NAME[word]
+        if len(given) != len(row.operands):
+            raise ValueError(f"{word} takes {len(row.operands)} operands, found {len(given)}")
+        legal = [w for s in row.suffixes for w in ((s,) if isinstance(s, str) else s)]
         unknown = [s for s in suffixes if s not in legal]
         if unknown:
             raise ValueError(f"{word} does not take .{unknown[0]}")
-        parsed: TileInstruction | TileLoop | TileBranch | None = build(self, given, suffixes)
-        if parsed is None:
-            parsed = self._kernel.body.pop()  # the builder has appended it there
-        assert isinstance(parsed, TileInstruction)
-        return parsed
-
-    def _call(self, operands: list[str], suffixes: list[str]) -> None:
-        self._builder.call(operands[0], [self._argument(operand) for operand in operands[1:]])
-
-    def _argument(self, operand: str) -> tuple[str, Expr] | str:
-        match = _ADDRESS.match(operand)
-        return operand if match is None else (match[1], self._expr(match[2]))
-
-    def _load(self, operands: list[str], suffixes: list[str]) -> None:
-        extents, strides, rows = self._dims(operands[1])
-        self._builder.load(
-            *self._address(operands[0]), *self._slot(operands[2]), extents, strides, rows
-        )
-
-    def _load_bordered(self, operands: list[str], suffixes: list[str]) -> None:
-        inside, whole = (
-            [word.split("@") for word in words.split()] for words in operands[2].split(" | ")
-        )
-        border = [
-            PaddedDim(int(extent), int(before), int(total))
-            for (extent, before), (total, _) in zip(inside, whole, strict=True)
-        ]
-        extents, strides, rows = self._dims(operands[1])
-        self._builder.load(
-            *self._address(operands[0]), *self._slot(operands[3]), extents, strides, rows, border
-        )
-
-    def _store(self, operands: list[str], suffixes: list[str]) -> None:
-        extents, strides, rows = self._dims(operands[2])
-        self._builder.store(
-            *self._slot(operands[0]), *self._address(operands[1]), extents, strides, rows
-        )
-
-    def _gather(self, operands: list[str], suffixes: list[str]) -> None:
-        self._builder.load_rows(
-            *self._address(operands[0]),
-            *self._slot(operands[1]),
-            *self._slot(operands[3]),
-            *self._rows(operands[2]),
-        )
-
-    def _scatter(self, operands: list[str], suffixes: list[str]) -> None:
-        self._builder.store_rows(
-            *self._slot(operands[0]),
-            *self._slot(operands[1]),
-            *self._address(operands[2]),
-            *self._rows(operands[3]),
-            suffixes[0].lower() if suffixes else "set",
-        )
-
-    def _slots(self, operands: list[str]) -> list[Any]:
-        return [part for text in operands for part in self._slot(text)]
-
-    def _product(self, operands: list[str], suffixes: list[str]) -> None:
-        self._builder.mm(
-            *self._slots(operands),
-            acc="ACC" in suffixes,
-            trans_a="TA" in suffixes,
-            trans_b="TB" in suffixes,
-        )
-
-    def _windows(self, operands: list[str], suffixes: list[str]) -> None:
-        extents, strides, rows = self._in_place(operands[1])
-        self._builder.mm_windows(
-            *self._slot(operands[0]),
-            extents,
-            strides,
-            rows,
-            *self._slots(operands[2:]),
-            acc="ACC" in suffixes,
-        )
-
-    def _window_copy(self, operands: list[str], suffixes: list[str]) -> None:
-        extents, strides, rows = self._in_place(operands[1])
-        self._builder.copy_windows(
-            *self._slot(operands[0]), extents, strides, rows, *self._slot(operands[2])
-        )
-
-    def _fold(self, operands: list[str], suffixes: list[str]) -> None:
-        extents, strides, _ = self._in_place(operands[1])
-        self._builder.fold(*self._slot(operands[0]), extents, strides, *self._slot(operands[2]))
-
-    def _in_place(self, text: str) -> tuple[list[Expr], list[Expr], int]:
-        """Parse a strided view of a slot: extents, strides and the number of row dimensions."""
-        extents, strides, rows = [], [], 0
-        for side, words in enumerate(text.split(" | ")):
-            for word in split(words, " "):
-                extent, stride = (self._expr(part) for part in split(word, "@"))
-                extents.append(extent)
-                strides.append(stride)
-                rows += side == 0
-        return extents, strides, rows
-
-    def _scan(self, operands: list[str], suffixes: list[str]) -> None:
-        if not suffixes or suffixes[0] == "DOWN":
+        if word == "SCAN" and suffixes in ([], ["DOWN"]):
             raise ValueError("SCAN needs an operation: .ADD, .MUL, .MIN, .MAX or .LSE")
-        self._builder.scan(suffixes[0].lower(), *self._slots(operands), down="DOWN" in suffixes)
-
-    def _load_index(self, operands: list[str], suffixes: list[str]) -> TileInstruction:
-        buffer, at = self._address(operands[0])
-        loaded = self._indices.variable(operands[1], self._level, -inf, inf)
-        self._names = {**self._names, operands[1]: loaded}
-        parts: Parts = ["SLDI ", f"{buffer.symbol}[", IndexUse(at, address=True), "], "]
-        return TileInstruction("index", parts, result=loaded, from_memory=(buffer.symbol,))
+        operands = (self._operand(o.kind, t) for o, t in zip(row.operands, given, strict=True))
+        return TileInstruction(word, tuple(operands), tuple(suffixes))
 
     def map(self, line: str) -> TileInstruction:
         """Parse an ``@map`` block, whose body is on the following lines."""
         header, arrow, results = line.removeprefix("@map ").partition(" -> ")
         size, *inputs = split(header)
         rows, columns = size.split(" x ")
-        parts: Parts = ["@map ", IndexUse(self._expr(rows)), " x ", IndexUse(self._expr(columns))]
-        reads, writes = [], []
-        for text in inputs:
-            slot, register = text.rsplit(":", 1)
-            reads.append(self._slot(slot))
-            parts += [", ", reads[-1], f":{register}"]
-        for text in split(results) if arrow else []:
-            slot, register = text.rsplit(":", 1)
-            writes.append(self._slot(slot))
-            parts += [" -> " if len(writes) == 1 else ", ", writes[-1], f":{register}"]
-            if register.endswith(".acc"):
-                reads.append(writes[-1])
-        gathers: list[str] = []
-        parts.append("\n")
+        operands: list[TileOperand] = [self._expr(rows), self._expr(columns)]
+        operands += (map_input(text, self._slot) for text in inputs)
+        operands += (map_output(text, self._slot) for text in split(results) if arrow)
+        body = []
         missing = f"line {self._lines.number}: {line!r} has no @endmap"
-        while (body := self._lines.next(missing)) != "@endmap":
-            if body.startswith("VGA."):
-                gathers.append(body.split()[1].split("[")[0])
-            parts += self._index_uses(f"      {body}\n")
-        parts.append("    @endmap")
-        return TileInstruction("compute", parts, reads, writes, from_memory=tuple(gathers))
+        while (text := self._lines.next(missing)) != "@endmap":
+            if text == "@ret":
+                raise TileTextError(missing)
+            body.append(self._operation(text))
+        return TileInstruction("@map", tuple(operands), body=tuple(body))
 
-    def _index_uses(self, text: str) -> Parts:
-        parts: Parts = []
-        at = 0
-        for match in _INDEX_USE.finditer(text):
-            parts += [text[at : match.start()], IndexUse(self._expr(match[1]))]
-            at = match.end()
-        return [*parts, text[at:]]
+    def _operation(self, line: str) -> MapOperation:
+        mnemonic, _, rest = line.partition(" ")
+        word, *suffixes = mnemonic.split(".")
+        row = BY_NAME.get(word)
+        if row is None or not row.in_map:
+            raise ValueError(f"{word} is no operation of maps")
+        return MapOperation(word, tuple(map(self._map_operand, split(rest))), tuple(suffixes))
 
-
-Build = Callable[[InstructionReader, list[str], list[str]], "TileInstruction | None"]
-"""Takes operands and suffixes; returns the instruction, or None if the builder has appended it."""
-
-_INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
-    # number of operands (-1: any), suffixes, build function
-    "DLD": (3, (), InstructionReader._load),
-    "DLB": (4, (), InstructionReader._load_bordered),
-    "DST": (3, (), InstructionReader._store),
-    "DGA": (4, (), InstructionReader._gather),
-    "DSC": (4, ("ADD", "MUL", "MIN", "MAX"), InstructionReader._scatter),
-    "SLDI": (2, (), InstructionReader._load_index),
-    "MM": (3, ("TA", "TB", "ACC"), InstructionReader._product),
-    "MMW": (4, ("ACC",), InstructionReader._windows),
-    "DCP": (2, (), lambda f, operands, _: f._builder.copy(*f._slots(operands))),
-    "DCW": (3, (), InstructionReader._window_copy),
-    "TRANS": (
-        2,
-        ("ZIP",),
-        lambda f, operands, suffixes: f._builder.transpose(
-            *f._slots(operands), zipped="ZIP" in suffixes
-        ),
-    ),
-    "FOLD": (3, (), InstructionReader._fold),
-    "SCAN": (3, ("ADD", "MUL", "MIN", "MAX", "LSE", "DOWN"), InstructionReader._scan),
-    "SORT": (2, (), lambda f, operands, _: f._builder.sort(*f._slots(operands))),
-    "MERGE": (3, (), lambda f, operands, _: f._builder.merge(*f._slots(operands))),
-    "@call": (-1, (), InstructionReader._call),
-    "BARRIER": (0, (), lambda f, operands, _: f._builder.barrier()),
-    "DWAIT": (
-        1,
-        (),
-        lambda f, operands, _: TileInstruction("wait", ["DWAIT ", f._slot(operands[0])]),
-    ),
-    "DWAITALL": (0, (), lambda f, operands, _: TileInstruction("waitall", ["DWAITALL"])),
-}
+    def _map_operand(self, text: str) -> MapOperand:
+        if text.startswith("{") and not text.startswith("{="):
+            return self._expr(text)
+        operand = self._map_operands.plain(text)
+        if isinstance(operand, (p.Register, p.Dims)):
+            raise ValueError(f"{text} is no operand of a map operation")
+        return operand

@@ -6,30 +6,35 @@ scratchpad, inserts waits and allocates registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
 from typing import NamedTuple
 
+from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.tile.index_expr import Atom, Expr, IndexFactory
 from ftm_backend.target.element_types import slot_bytes
 
 __all__ = [
+    "EFFECTS",
+    "Address",
     "Block",
-    "IndexUse",
     "KernelParameter",
-    "Parts",
+    "MapOperand",
+    "MapOperation",
     "Slot",
     "TileBranch",
     "TileDecl",
     "TileInstruction",
     "TileKernel",
     "TileLoop",
-    "Transfer",
+    "TileOperand",
     "callee_and_arguments",
+    "can_fault",
     "gsm_bytes",
+    "has_products",
     "instructions",
+    "scattered_buffers",
 ]
 
 
@@ -67,80 +72,211 @@ class Slot(NamedTuple):
     index: Expr  # type: ignore[assignment]  # hides tuple.index
 
 
-class IndexUse(NamedTuple):
-    """An index expression as an operand of an instruction.
-
-    ``address`` marks an operand that may be register plus constant (addresses and slots); any
-    other one must be a register or a constant.
-    """
-
-    expr: Expr
-    address: bool = False
-
-
-Parts = list["str | IndexUse | Slot"]
-"""Text of an instruction with index expressions in between; a slot prints ``X`` or ``X[index]``."""
-
-
-@dataclass(eq=False)
-class Transfer:
-    """The memory in DDR that a DMA instruction accesses, to decide whether two may overlap.
-
-    Attributes:
-        buffer: Symbol of the buffer.
-        offset: First element.
-        extents: Extents of all dimensions.
-        strides: Strides of all dimensions, in elements.
-    """
+class Address(NamedTuple):
+    """The element at ``offset`` in a buffer: ``b0[{64*i1}]``."""
 
     buffer: str
     offset: Expr
-    extents: tuple[Expr, ...]
-    strides: tuple[int, ...]
-
-    @property
-    def span(self) -> float:
-        """Upper bound of the elements from the first to the last that it accesses."""
-        reach = [
-            (e.high - 1) * s if s > 0 else inf
-            for e, s in zip(self.extents, self.strides, strict=True)
-            if s
-        ]
-        return sum(reach) + 1
 
 
-@dataclass(eq=False)
+MapOperand = p.VectorRegister | p.Immediate | p.SymbolName | p.SlotReference | Expr
+"""An operand of a map operation: a value, a constant, a program scalar, the address of a gather, or
+an index expression that a register will hold."""
+
+
+class MapOperation(NamedTuple):
+    """An operation in the body of a map.
+
+    Attributes:
+        name: The mnemonic.
+        operands: Sources, then the register that it writes.
+        suffixes: Types, without dots.
+    """
+
+    name: str
+    operands: tuple[MapOperand, ...]
+    suffixes: tuple[str, ...]
+
+
+TileOperand = (
+    Expr
+    | Atom
+    | Slot
+    | Address
+    | p.Dims[Expr]
+    | p.MapInput[Slot]
+    | p.MapOutput[Slot]
+    | p.SymbolName
+)
+"""An operand: a number, a variable that is defined, or a record that contains numbers and slots."""
+
+
+class _Effect(NamedTuple):
+    """What an instruction does.
+
+    Attributes:
+        kind: See `TileInstruction`.
+        reads: Positions of the slots among its operands that it reads.
+        writes: Positions of those that it writes; with ``.ACC`` it reads them, too.
+    """
+
+    kind: str
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+
+
+EFFECTS = {
+    "DLD": _Effect("load", (), (2,)),
+    "DLB": _Effect("load", (), (3,)),
+    "DST": _Effect("store", (0,)),
+    "DGA": _Effect("gather", (1,), (3,)),
+    "DSC": _Effect("scatter", (0, 1)),
+    "DCP": _Effect("copy", (0,), (1,)),
+    "DCW": _Effect("copy", (0,), (2,)),
+    "MM": _Effect("compute", (0, 1), (2,)),
+    "MMW": _Effect("compute", (0, 2), (3,)),
+    "TRANS": _Effect("compute", (0,), (1,)),
+    "FOLD": _Effect("compute", (0,), (2,)),
+    "SCAN": _Effect("compute", (0, 1), (2, 1)),
+    "SORT": _Effect("compute", (0,), (1,)),
+    "MERGE": _Effect("compute", (0, 1), (2,)),
+    "@map": _Effect("compute"),
+    "SLDI": _Effect("index"),
+    "BARRIER": _Effect("barrier"),
+    "@call": _Effect("call"),
+    "DWAIT": _Effect("wait"),
+    "DWAITALL": _Effect("waitall"),
+}
+"""The instructions of the tile IR. The slots of a map are `MapInput` and `MapOutput`."""
+
+
+@dataclass(eq=False, slots=True)
 class TileInstruction:
     """One instruction, or one ``@map`` block.
 
     Attributes:
+        name: The mnemonic.
+        operands: In the order of the text. Of a map: rows, columns, inputs, outputs.
+        suffixes: As written after the mnemonic, without dots.
+        body: Operations of a map.
         kind: ``load``, ``store``, ``gather``, ``scatter``, ``copy`` (these five are DMA),
             ``compute``, ``index`` (defines ``result``), ``barrier``, ``call``, ``wait`` or
             ``waitall``.
-        parts: Its text.
         reads: Slots that it reads.
         writes: Slots that it writes; an accumulator is in both.
-        result: The variable that an instruction of kind ``index`` defines.
-        transfer: The memory in DDR that a DMA instruction accesses.
         from_memory: Buffers that it reads other than by DMA.
     """
 
-    kind: str
-    parts: Parts
-    reads: list[Slot] = field(default_factory=list)
-    writes: list[Slot] = field(default_factory=list)
-    result: Atom | None = None
-    transfer: Transfer | None = None
-    from_memory: tuple[str, ...] = ()
+    name: str
+    operands: tuple[TileOperand, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    body: tuple[MapOperation, ...] = ()
+    kind: str = field(init=False)
+    reads: list[Slot] = field(init=False)
+    writes: list[Slot] = field(init=False)
+    from_memory: tuple[str, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        """Derive what it does from its name."""
+        self.kind, reads, writes = EFFECTS[self.name]
+        if self.name == "@map":
+            gathers = (o.operands[0] for o in self.body if o.name == "VGA")
+            self.from_memory = tuple(o.name for o in gathers if isinstance(o, p.SlotReference))
+            outputs = [o for o in self.operands if isinstance(o, p.MapOutput)]
+            self.reads = [o.tile for o in self.operands if isinstance(o, p.MapInput)]
+            self.reads += [o.tile for o in outputs if o.accumulate]
+            self.writes = [o.tile for o in outputs]
+            return
+        if self.kind == "index" and (address := self.address) is not None:
+            self.from_memory = (address.buffer,)
+        self.reads, self.writes = self._slots_at(reads), self._slots_at(writes)
+        if "ACC" in self.suffixes:
+            self.reads += self.writes
+
+    def _slots_at(self, positions: tuple[int, ...]) -> list[Slot]:
+        slots = [self.operands[k] for k in positions]
+        if not all(isinstance(slot, Slot) for slot in slots):
+            raise ValueError(f"operands {positions} of {self.name} are slots of tiles")
+        return slots  # type: ignore[return-value]  # checked
 
     @property
     def is_dma(self) -> bool:
         """Whether it continues asynchronously after the core has issued it."""
         return self.kind in ("load", "store", "gather", "scatter", "copy")
 
+    @property
+    def result(self) -> Atom | None:
+        """The variable that an instruction of kind ``index`` defines."""
+        last = self.operands[-1] if self.operands else None
+        return last if isinstance(last, Atom) else None
+
+    @property
+    def address(self) -> Address | None:
+        """The address in DDR that a DMA instruction accesses, or an ``index`` loads from."""
+        return next((o for o in self.operands if isinstance(o, Address)), None)
+
+    @property
+    def dims(self) -> p.Dims[Expr]:
+        """The dimensions of a transfer."""
+        return next(o for o in self.operands if isinstance(o, p.Dims))
+
+    @property
+    def transferred(self) -> str | None:
+        """The buffer in DDR that a DMA instruction accesses."""
+        address = self.address if self.is_dma else None
+        return None if address is None else address.buffer
+
     def slots(self) -> Sequence[Slot]:
         """Return all slots that it accesses."""
         return [*self.reads, *self.writes]
+
+    def named_slots(self) -> Iterator[Slot]:
+        """Yield the slots among its operands."""
+        for operand in self.operands:
+            if isinstance(operand, Slot):
+                yield operand
+            elif isinstance(operand, (p.MapInput, p.MapOutput)):
+                yield operand.tile
+
+    def rewritten(
+        self, slot: Callable[[Slot], Slot], number: Callable[[Expr], Expr] | None = None
+    ) -> TileInstruction:
+        """Return the instruction with other slots, and with other numbers outside of slots."""
+        new = number or _same
+
+        def changed(operand: TileOperand) -> TileOperand:
+            if isinstance(operand, Slot):
+                return slot(operand)
+            if isinstance(operand, (p.MapInput, p.MapOutput)):
+                return replace(operand, tile=slot(operand.tile))
+            if number is None:
+                return operand
+            if isinstance(operand, Expr):
+                return new(operand)
+            if isinstance(operand, Address):
+                return Address(operand.buffer, new(operand.offset))
+            if isinstance(operand, p.Dims):
+                stride = operand.row_stride
+                return p.Dims(
+                    tuple((new(e), new(s)) for e, s in operand.rows),
+                    tuple((new(e), new(s)) for e, s in operand.columns),
+                    None if stride is None else new(stride),
+                )
+            return operand
+
+        return replace(self, operands=tuple(map(changed, self.operands)))
+
+    def renamed(self, buffer: str, name: str) -> TileInstruction:
+        """Return the instruction with another buffer in place of ``buffer``."""
+        operands = (
+            Address(name, o.offset) if isinstance(o, Address) and o.buffer == buffer else o
+            for o in self.operands
+        )
+        return replace(self, operands=tuple(operands))
+
+
+def _same(number: Expr) -> Expr:
+    return number
 
 
 @dataclass(eq=False)
@@ -220,9 +356,15 @@ def instructions(block: Block) -> Iterator[TileInstruction]:
 
 def callee_and_arguments(call: TileInstruction) -> tuple[str, ...]:
     """Return the function that a ``call`` calls, then the buffers and scalars that it binds."""
-    text = "".join(part for part in call.parts if isinstance(part, str))
-    name, *arguments = text.removeprefix("@call ").split(", ")
-    return (name, *(argument.partition("[")[0] for argument in arguments))
+    return tuple(
+        operand.buffer if isinstance(operand, Address) else operand.name
+        for operand in call.operands
+        if isinstance(operand, (Address, p.SymbolName))
+    )
+
+
+# --- facts about a function
+# -------------------------------------------------------------------------------------------
 
 
 def gsm_bytes(kernel: TileKernel) -> int:
@@ -230,3 +372,19 @@ def gsm_bytes(kernel: TileKernel) -> int:
     return max(
         (tile.offset + tile.bytes for tile in kernel.tiles if tile.space == "gsm"), default=0
     )
+
+
+def can_fault(kernel: TileKernel) -> bool:
+    """Whether a kernel accesses memory at data-dependent addresses."""
+    return any(i.kind in ("gather", "scatter") or i.from_memory for i in instructions(kernel.body))
+
+
+def has_products(kernel: TileKernel) -> bool:
+    """Whether a kernel contains matrix products."""
+    return any(i.name in ("MM", "MMW") for i in instructions(kernel.body))
+
+
+def scattered_buffers(kernel: TileKernel) -> frozenset[str]:
+    """Return the buffers that a kernel writes at data-dependent addresses."""
+    scatters = (i.transferred for i in instructions(kernel.body) if i.kind == "scatter")
+    return frozenset(buffer for buffer in scatters if buffer is not None)

@@ -7,36 +7,25 @@ are written once, dead ones not at all. Runtime scalars, positions and constants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
+from typing import Any, cast
 
 import numpy as np
 
+from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.tile.kernel_tree import IndexUse
+from ftm_backend.ir.tile.kernel_tree import MapOperand, MapOperation
 from ftm_backend.symbolic import SymFloat, SymInt, as_integer, as_symfloat
 from ftm_backend.target.element_types import FLOATS, TYPES, VECTOR_REGISTERS
 
-__all__ = ["BodyWriter", "ElementError", "MapOperand", "suffix"]
+__all__ = ["BodyWriter", "ElementError", "suffix"]
 
 _SUFFIXES = {t.token: t.suffix for t in TYPES if t.kind != "uint"}  # linalg's integers have no sign
 
 
 class ElementError(ValueError):
     """Map bodies cannot express an operation."""
-
-
-class MapOperand(NamedTuple):
-    """A source operand of a map operation.
-
-    Attributes:
-        text: Its text, or the index expression that a register will hold.
-        kind: ``v`` (vector register), ``immediate``, ``s`` (program scalar) or ``r`` (index
-            expression).
-    """
-
-    text: str | IndexUse
-    kind: str
 
 
 def suffix(kind: str) -> str:
@@ -49,15 +38,13 @@ def suffix(kind: str) -> str:
     return found
 
 
-def _shortest(value: float, kind: str) -> str:
-    """Print the shortest number that rounds to ``value`` in type ``kind``."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return {"nan": "nan", "inf": "inf", "-inf": "-inf"}[str(float(value))]
-    if kind == "F32":
-        short = repr(float(str(np.float32(value))))
-        if np.float32(float(short)) == np.float32(value):
+def _shortest(value: float, kind: str) -> float:
+    """Return the number with the fewest digits that rounds to ``value`` in type ``kind``."""
+    if kind == "F32" and isfinite(value):
+        short = float(str(np.float32(value)))
+        if np.float32(short) == np.float32(value):
             return short
-    return repr(float(value))
+    return float(value)
 
 
 class BodyWriter:
@@ -74,32 +61,30 @@ class BodyWriter:
         self._rules = rules
         self.scalars = scalars
         self._values: dict[int, MapOperand] = {}
-        self._lines: dict[tuple[Any, ...], MapOperand] = {}
+        self._lines: dict[tuple[Any, ...], p.VectorRegister] = {}
         self._keys: dict[MapOperand, tuple[Any, ...]] = {}
         self._registers = 0
         self.uses: dict[int, int] = {}
-        self.gathers: list[str] = []
-        """Symbols of the buffers that the body reads element by element."""
 
     # --- building
     # ---------------------------------------------------------------------------------------
 
-    def register(self) -> MapOperand:
+    def register(self) -> p.VectorRegister:
         """Allocate a vector register."""
         if self._registers == VECTOR_REGISTERS:
             raise ElementError(
                 f"a map body needs more than {VECTOR_REGISTERS} values: split the kernel"
             )
         self._registers += 1
-        return MapOperand(f"v{self._registers - 1}", "v")
+        return p.VectorRegister(self._registers - 1)
 
     def bind(self, node: Node, operand: MapOperand) -> None:
         """Define the operand that holds the value of ``node``."""
         self._values[id(node)] = operand
 
-    def emit(self, mnemonic: str, *sources: MapOperand | str) -> MapOperand:
+    def emit(self, mnemonic: str, *sources: MapOperand | int | float) -> p.VectorRegister:
         """Append an operation and return its result; an equal earlier operation is reused."""
-        key = mnemonic, *sources
+        key = mnemonic, *(p.Immediate(s) if isinstance(s, (int, float)) else s for s in sources)
         result = self._lines.get(key)
         if result is None:
             result = self._lines[key] = self.register()
@@ -118,17 +103,15 @@ class BodyWriter:
         if key is None or key[0] != mnemonic:
             return None
         del self._lines[key], self._keys[result]
-        return [
-            source if isinstance(source, MapOperand) else MapOperand(source, "immediate")
-            for source in key[1:]
-        ]
+        return list(key[1:])
 
-    def immediate(self, value: float | int, kind: str) -> MapOperand:
+    def immediate(self, value: float | int, kind: str) -> p.Immediate:
         """Make a constant of type suffix ``kind``."""
-        if isinstance(value, (SymInt, SymFloat)) and kind in FLOATS:
-            return MapOperand(repr(as_symfloat(value)), "immediate")
-        text = _shortest(value, kind) if kind in FLOATS else str(as_integer(value))
-        return MapOperand(text, "immediate")
+        if kind not in FLOATS:
+            return p.Immediate(as_integer(value))
+        if isinstance(value, (SymInt, SymFloat)):
+            return p.Immediate(cast(float, as_symfloat(value)))
+        return p.Immediate(_shortest(value, kind))
 
     def operand(self, node: Node) -> MapOperand:
         """Return the operand that holds the value of ``node``, which must have been written."""
@@ -137,7 +120,7 @@ class BodyWriter:
     # --- a whole body
     # -----------------------------------------------------------------------------------
 
-    def run(self, results: list[Node]) -> tuple[list[Node], list[MapOperand]]:
+    def run(self, results: list[Node]) -> tuple[list[Node], list[p.VectorRegister]]:
         """Write the operations that ``results`` need; return the nodes and their registers."""
         order = self._order(results)
         for node in (*results, *(o for n in order for o in n.operands)):
@@ -164,16 +147,14 @@ class BodyWriter:
                 stack.extend((n, False) for n in reversed(node.operands))
         return order
 
-    def _placed(self, node: Node) -> MapOperand:
+    def _placed(self, node: Node) -> p.VectorRegister:
         operand = self.operand(node)
-        return operand if operand.kind == "v" else self.emit(f"VMOV.{suffix(node.dtype)}", operand)
+        if isinstance(operand, p.VectorRegister):
+            return operand
+        return self.emit(f"VMOV.{suffix(node.dtype)}", operand)
 
-    def parts(self, indent: str) -> list[str | IndexUse]:
-        """Return the text of the body."""
-        parts: list[str | IndexUse] = []
+    def operations(self) -> Iterator[MapOperation]:
+        """Yield the operations of the body."""
         for (mnemonic, *sources), result in self._lines.items():
-            parts.append(f"{indent}{mnemonic} ")
-            for source in sources:
-                parts += [source.text if isinstance(source, MapOperand) else source, ", "]
-            parts.append(f"{result.text}\n")
-        return parts
+            name, *suffixes = mnemonic.split(".")
+            yield MapOperation(name, (*sources, result), tuple(suffixes))

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.tile.map_body_builder import BodyWriter, MapOperand, suffix
+from ftm_backend.ir.tile.kernel_tree import MapOperand
+from ftm_backend.ir.tile.map_body_builder import BodyWriter, suffix
 from ftm_backend.target.element_types import BY_SUFFIX
 
 __all__ = ["CONVERSIONS", "convert", "extend_unsigned"]
@@ -26,7 +28,7 @@ def extend_unsigned(w: BodyWriter, operand: MapOperand, source: str, target: str
     if source == "I8":
         return convert(w, w.emit("VBITC.U8.I8", operand), "U8", target)
     return w.emit(
-        f"VAND.{target}", convert(w, operand, source, target), str(2 ** BY_SUFFIX[source].bits - 1)
+        f"VAND.{target}", convert(w, operand, source, target), 2 ** BY_SUFFIX[source].bits - 1
     )
 
 
@@ -39,7 +41,7 @@ def _scalar_converts_implicitly(operand: MapOperand, source: str, target: str) -
 
     An operand of type F32 rounds the scalar, an integer operand truncates it.
     """
-    return operand.kind == "s" and (source, target) in (
+    return isinstance(operand, p.SymbolName) and (source, target) in (
         ("F64", "F32"),
         ("I64", "F32"),
         ("I64", "F64"),
@@ -71,7 +73,7 @@ def _trunci(w: BodyWriter, node: Node) -> MapOperand:
     source, target = _types(node)
     operand = w.operand(node.operands[0])
     if target == "B1":
-        return w.emit(f"VCVT.B1.{source}", w.emit(f"VAND.{source}", operand, "1"))
+        return w.emit(f"VCVT.B1.{source}", w.emit(f"VAND.{source}", operand, 1))
     return _convert(w, node)
 
 
@@ -84,11 +86,11 @@ def _uitofp(w: BodyWriter, node: Node) -> MapOperand:
         wide = "U8" if source == "I8" else "I64"
         return convert(w, extend_unsigned(w, operand, source, wide), wide, target)
     # Negative as a signed number: convert half of it, with the lost bit kept for rounding, twice.
-    half = w.emit("VOR.I64", w.emit("VSHRU.I64", operand, "1"), w.emit("VAND.I64", operand, "1"))
-    twice = w.emit(f"VMUL.{target}", w.emit(f"VCVT.{target}.I64", half), "2.0")
+    half = w.emit("VOR.I64", w.emit("VSHRU.I64", operand, 1), w.emit("VAND.I64", operand, 1))
+    twice = w.emit(f"VMUL.{target}", w.emit(f"VCVT.{target}.I64", half), 2.0)
     return w.emit(
         f"VSEL.{target}",
-        w.emit("VCMPLT.I64", operand, "0"),
+        w.emit("VCMPLT.I64", operand, 0),
         twice,
         w.emit(f"VCVT.{target}.I64", operand),
     )

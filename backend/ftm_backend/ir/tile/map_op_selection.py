@@ -13,10 +13,12 @@ Design decisions:
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf, nan
 
+from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.tile.kernel_tree import IndexUse
-from ftm_backend.ir.tile.map_body_builder import BodyWriter, MapOperand, suffix
+from ftm_backend.ir.tile.kernel_tree import MapOperand
+from ftm_backend.ir.tile.map_body_builder import BodyWriter, suffix
 from ftm_backend.ir.tile.map_conversions import CONVERSIONS, convert, extend_unsigned
 from ftm_backend.target.element_types import BY_SUFFIX
 from ftm_backend.target.instruction_table import STRIPS
@@ -97,11 +99,10 @@ def _addf(w: BodyWriter, node: Node) -> MapOperand:
 
 
 def _negated(operand: MapOperand) -> MapOperand | None:
-    """Return ``-operand`` if it is a constant."""
-    if operand.kind != "immediate" or operand.text == "nan":
+    """Return ``-operand`` if it is a constant and a number."""
+    if not isinstance(operand, p.Immediate) or operand == p.Immediate(nan):
         return None
-    text = str(operand.text)
-    return MapOperand(text[1:] if text.startswith("-") else "-" + text, "immediate")
+    return p.Immediate(-operand.value)
 
 
 def _subf(w: BodyWriter, node: Node) -> MapOperand:
@@ -118,7 +119,7 @@ def _subf(w: BodyWriter, node: Node) -> MapOperand:
 def _divf(w: BodyWriter, node: Node) -> MapOperand:
     kind = _type(node)
     a, b = _operands(w, node)
-    if a.text == "1.0":
+    if a == p.Immediate(1.0):
         return w.emit(f"VRCP.{kind}", b)
     return w.emit(f"VDIV.{kind}", a, b)
 
@@ -127,8 +128,8 @@ def _round(w: BodyWriter, node: Node) -> MapOperand:
     kind, x = _type(node), w.operand(node.operands[0])
     whole = w.emit(f"VTRUNC.{kind}", x)
     fraction = w.emit(f"VABS.{kind}", w.emit(f"VSUB.{kind}", x, whole))
-    away = w.emit(f"VADD.{kind}", whole, w.emit(f"VCOPYSIGN.{kind}", "1.0", x))
-    return w.emit(f"VSEL.{kind}", w.emit(f"VCMPGE.{kind}", fraction, "0.5"), away, whole)
+    away = w.emit(f"VADD.{kind}", whole, w.emit(f"VCOPYSIGN.{kind}", 1.0, x))
+    return w.emit(f"VSEL.{kind}", w.emit(f"VCMPGE.{kind}", fraction, 0.5), away, whole)
 
 
 def _fpowi(w: BodyWriter, node: Node) -> MapOperand:
@@ -142,7 +143,7 @@ def _classify(w: BodyWriter, node: Node) -> MapOperand:
     if node.op == "math.isnan":
         return w.emit(f"VCMPNE.{kind}", x, x)
     relation = "EQ" if node.op == "math.isinf" else "LT"
-    return w.emit(f"VCMP{relation}.{kind}", w.emit(f"VABS.{kind}", x), "inf")
+    return w.emit(f"VCMP{relation}.{kind}", w.emit(f"VABS.{kind}", x), inf)
 
 
 # --- comparison and selection
@@ -174,7 +175,7 @@ def _unsigned(w: BodyWriter, operand: MapOperand, kind: str) -> tuple[str, MapOp
         return kind, operand
     if kind == "I8":
         return "U8", w.emit("VBITC.U8.I8", operand)
-    return kind, w.emit(f"VXOR.{kind}", operand, str(-(2 ** (BY_SUFFIX[kind].bits - 1))))
+    return kind, w.emit(f"VXOR.{kind}", operand, -(2 ** (BY_SUFFIX[kind].bits - 1)))
 
 
 def _cmpi(w: BodyWriter, node: Node) -> MapOperand:
@@ -208,11 +209,11 @@ def _rounded_division(w: BodyWriter, node: Node) -> MapOperand:
     a, b = _operands(w, node)
     quotient = w.emit(f"VDIV.{kind}", a, b)
     remainder = w.emit(f"VREM.{kind}", a, b)
-    inexact = w.emit(f"VCMPNE.{kind}", remainder, "0")
-    signs = w.emit(f"VCMPLT.{kind}", w.emit(f"VXOR.{kind}", a, b), "0")
+    inexact = w.emit(f"VCMPNE.{kind}", remainder, 0)
+    signs = w.emit(f"VCMPLT.{kind}", w.emit(f"VXOR.{kind}", a, b), 0)
     down = node.op == "arith.floordivsi"
     must_correct = w.emit("VAND.B1", inexact, signs if down else w.emit("VNOT.B1", signs))
-    corrected = w.emit(f"V{'SUB' if down else 'ADD'}.{kind}", quotient, "1")
+    corrected = w.emit(f"V{'SUB' if down else 'ADD'}.{kind}", quotient, 1)
     return w.emit(f"VSEL.{kind}", must_correct, corrected, quotient)
 
 
@@ -227,15 +228,15 @@ def _divide_unsigned(w: BodyWriter, node: Node) -> MapOperand:
         return convert(w, w.emit(f"{name}.{wide}", x, y), wide, kind)
     # a / 2 is not negative: divide that, double the quotient, and correct it by at most 1. A
     # divisor of 2^63 or more, which is negative as a signed number, divides a at most once.
-    half = w.emit("VDIV.I64", w.emit("VSHRU.I64", a, "1"), b)
-    estimate = w.emit("VSHL.I64", half, "1")
+    half = w.emit("VDIV.I64", w.emit("VSHRU.I64", a, 1), b)
+    estimate = w.emit("VSHL.I64", half, 1)
     remainder = w.emit("VSUB.I64", a, w.emit("VMUL.I64", estimate, b))
-    quotient = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, "0"), "0", estimate)
-    remainder = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, "0"), a, remainder)
+    quotient = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, 0), 0, estimate)
+    remainder = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, 0), a, remainder)
     (_, x), (_, y) = _unsigned(w, remainder, "I64"), _unsigned(w, b, "I64")
     once_more = w.emit("VCMPGE.I64", x, y)
     if name == "VDIV":
-        return w.emit("VSEL.I64", once_more, w.emit("VADD.I64", quotient, "1"), quotient)
+        return w.emit("VSEL.I64", once_more, w.emit("VADD.I64", quotient, 1), quotient)
     return w.emit("VSEL.I64", once_more, w.emit("VSUB.I64", remainder, b), remainder)
 
 
@@ -248,23 +249,17 @@ def _constant(w: BodyWriter, node: Node) -> MapOperand:
 
 
 def _scalar(w: BodyWriter, node: Node) -> MapOperand:
-    return MapOperand(w.scalars.get(node.payload, node.payload), "s")
+    return p.SymbolName(w.scalars.get(node.payload, node.payload))
 
 
 def _position(w: BodyWriter, node: Node) -> MapOperand:
-    return w.emit("VIDX", *(_index(use) for use in node.payload))
-
-
-def _index(use: IndexUse) -> MapOperand:
-    """Return an index expression as an operand: a constant, or the register that will hold it."""
-    return MapOperand(use, "r") if use.expr.terms else MapOperand(str(use.expr.const), "immediate")
+    return w.emit("VIDX", *(e if e.terms else p.Immediate(e.const) for e in node.payload))
 
 
 def _gather(w: BodyWriter, node: Node) -> MapOperand:
     (index,) = node.operands
-    w.gathers.append(node.payload.symbol)
     position = convert(w, w.operand(index), suffix(index.dtype), "I64")
-    return w.emit(f"VGA.{_type(node)}", f"{node.payload.symbol}[0]", position)
+    return w.emit(f"VGA.{_type(node)}", p.SlotReference(node.payload.symbol), position)
 
 
 def _philox(w: BodyWriter, node: Node) -> MapOperand:

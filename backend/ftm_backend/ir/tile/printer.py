@@ -21,81 +21,70 @@ cannot fault is marked by ``@func name, in_bounds``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from ftm_backend.ir.asm import printer as asm_printer
+from ftm_backend.ir.asm import program as p
+from ftm_backend.ir.tile.index_expr import Atom, Expr
 from ftm_backend.ir.tile.kernel_tree import (
+    Address,
     Block,
-    IndexUse,
+    MapOperand,
     Slot,
     TileBranch,
     TileDecl,
     TileInstruction,
     TileKernel,
     TileLoop,
+    TileOperand,
 )
 from ftm_backend.ir.tile.program import TileProgram
 
-__all__ = ["header", "parameters", "print_tiles", "shape_text"]
+__all__ = ["header", "parameters", "print_tiles"]
 
 
 def print_tiles(program: TileProgram, stage: str) -> str:
     """Print a program; ``stage`` names the pass that produced it."""
-    lines = [f"@stage {stage}", *header(program, program.machine)]
+    lines = [f"@stage {stage}", f"@program main, {program.machine}"]
+    lines += map(asm_printer.header, header(program))
     for kernel in program.kernels:
         mark = ", in_bounds" if kernel.name in program.in_bounds else ""
         lines += [
             "",
             f"@func {kernel.name}{mark}",
-            *parameters(kernel),
+            *map(asm_printer.parameter, parameters(kernel)),
             *(_declaration(t) for t in kernel.tiles),
         ]
         lines += [*_block(kernel.body, "    "), "@ret"]
     return "\n".join(lines) + "\n"
 
 
-def header(program: TileProgram, machine: str) -> list[str]:
-    """Print the declarations of a program's memory, as in assembly."""
-    lines = [f"@program main, {machine}"]
-    lines += [
-        f"@in {symbol}, {dtype}, {shape_text(shape)}" for symbol, dtype, shape in program.inputs
+def header(program: TileProgram) -> list[p.BufferDirective | p.ScalarArgument]:
+    """Return the declarations of a program's memory, as in assembly."""
+    buffer = p.BufferDirective
+    return [
+        *(buffer("in", symbol, dtype, tuple(shape)) for symbol, dtype, shape in program.inputs),
+        *(p.ScalarArgument(symbol, dtype) for symbol, dtype in program.scalars),
+        *(
+            buffer("out", symbol, dtype, tuple(shape), alias)
+            for symbol, dtype, shape, alias in program.outputs
+        ),
+        *(
+            buffer("const", symbol, dtype, tuple(shape), data=bytes.fromhex(data))
+            for symbol, dtype, shape, data in program.consts
+        ),
+        *(
+            buffer(kind, symbol, dtype, tuple(shape), offset=offset)
+            for kind, regions in (("arena", program.arena), ("gsm", program.gsm))
+            for symbol, offset, dtype, shape in regions
+        ),
     ]
-    lines += [f"@scalar {symbol}, {dtype}" for symbol, dtype in program.scalars]
-    lines += [
-        f"@out {symbol}, {dtype}, {shape_text(shape)}" + (f", {alias}" if alias else "")
-        for symbol, dtype, shape, alias in program.outputs
-    ]
-    lines += [
-        f"@const {symbol}, {dtype}, {shape_text(shape)}, {data}"
-        for symbol, dtype, shape, data in program.consts
-    ]
-    lines += [
-        f"@arena {symbol}, {offset}, {dtype}, {shape_text(shape)}"
-        for symbol, offset, dtype, shape in program.arena
-    ]
-    lines += [
-        f"@gsm {symbol}, {offset}, {dtype}, {shape_text(shape)}"
-        for symbol, offset, dtype, shape in program.gsm
-    ]
-    return lines
 
 
-def parameters(kernel: TileKernel) -> list[str]:
-    """Print the declarations of a function's parameters."""
-    lines = []
-    for parameter in kernel.parameters:
-        words = [
-            parameter.name,
-            parameter.dtype,
-            *(["out"] if parameter.out else []),
-            *([parameter.alias] if parameter.alias else []),
-        ]
-        lines.append(f"  @param {', '.join(words)}")
-    return lines + [f"  @scalar {name}, {dtype}" for name, dtype in kernel.scalars]
-
-
-def shape_text(extents: Sequence[int]) -> str:
-    """Print a shape such as ``2x3``, or ``[]`` for no dimensions."""
-    return "x".join(map(str, extents)) if extents else "[]"
+def parameters(kernel: TileKernel) -> list[p.AsmParameter]:
+    """Return the declarations of a function's parameters, as in assembly."""
+    return [
+        *(p.AsmParameter(x.name, x.dtype, False, x.out, x.alias) for x in kernel.parameters),
+        *(p.AsmParameter(name, dtype, True) for name, dtype in kernel.scalars),
+    ]
 
 
 def _declaration(tile: TileDecl) -> str:
@@ -128,21 +117,43 @@ def _branch(branch: TileBranch, indent: str) -> list[str]:
 
 
 def _instruction(instruction: TileInstruction, indent: str) -> list[str]:
-    text = "".join(map(_part, instruction.parts))
-    if instruction.result is not None:
-        text += repr(instruction.result)
-    first, *rest = text.split("\n")
-    return [indent + first, *(indent[4:] + line for line in rest)]
+    name = ".".join((instruction.name, *instruction.suffixes))
+    words = [_operand(o, instruction.name == "@call") for o in instruction.operands]
+    if instruction.name != "@map":
+        return [f"{indent}{name} {', '.join(words)}" if words else indent + name]
+    outputs = sum(isinstance(o, p.MapOutput) for o in instruction.operands)
+    rows, columns, *inputs = words[: len(words) - outputs]
+    head = "".join(f", {word}" for word in inputs)
+    written = ", ".join(words[len(words) - outputs :])
+    lines = [f"@map {rows} x {columns}{head} -> {written}"]
+    for operation in instruction.body:
+        name = ".".join((operation.name, *operation.suffixes))
+        lines.append(f"  {name} {', '.join(_operand(o, True) for o in operation.operands)}")
+    return [indent + line for line in (*lines, "@endmap")]
 
 
-def _part(part: str | IndexUse | Slot) -> str:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, Slot):
-        return part.tile.name if part.tile.depth == 1 else f"{part.tile.name}[{_index(part.index)}]"
-    return _index(part.expr)
+def _operand(operand: TileOperand | MapOperand, bracketed: bool = False) -> str:
+    if isinstance(operand, Expr):
+        return _index(operand)
+    if isinstance(operand, Slot):
+        return _slot(operand)
+    if isinstance(operand, Address):
+        return f"{operand.buffer}[{_index(operand.offset)}]"
+    if isinstance(operand, Atom):
+        return repr(operand)
+    if isinstance(operand, p.Dims):
+        return asm_printer.dims(operand, _index)
+    if isinstance(operand, p.MapInput):
+        return asm_printer.map_input(operand, _slot)
+    if isinstance(operand, p.MapOutput):
+        return asm_printer.map_output(operand, _slot)
+    return asm_printer.operand(operand, bracketed)
 
 
-def _index(expr: object) -> str:
+def _slot(slot: Slot) -> str:
+    return slot.tile.name if slot.tile.depth == 1 else f"{slot.tile.name}[{_index(slot.index)}]"
+
+
+def _index(expr: Expr) -> str:
     text = repr(expr)
     return text if text.lstrip("-").isdigit() else f"{{{text}}}"

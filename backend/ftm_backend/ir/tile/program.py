@@ -2,39 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ftm_backend.ir.asm.program import AsmFunction
+from ftm_backend.ir.tile import kernel_tree
 from ftm_backend.ir.tile.kernel_tree import KernelParameter, TileKernel
 from ftm_backend.lru import LRUCache
 
 __all__ = ["CompiledFunction", "TileProgram"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CompiledFunction:
-    """Assembly of a function that was compiled before, for reuse in other programs.
+    """A function that was compiled before, for reuse in other programs.
 
     Attributes:
-        name: Its name.
-        lines: The lines between ``@func`` and ``@ret``.
+        code: Its instructions. A function from disk has them as text and in encoded form only.
         parameters: Buffers that calls bind.
         can_fault: Whether it accesses memory at data-dependent indices that nothing bounds.
+        has_products: Whether it contains matrix products.
+        scattered: Parameters that it writes at data-dependent addresses.
         gsm_bytes: Bytes of GSM up to the end of its last tile.
     """
 
-    name: str
-    lines: tuple[str, ...]
+    code: AsmFunction
     parameters: list[KernelParameter]
     can_fault: bool
+    has_products: bool
+    scattered: frozenset[str]
     gsm_bytes: int
 
-    def size(self, key: tuple[Any, ...]) -> int:
-        """Estimate the bytes that it and its key take in memory."""
-        return sum(map(len, self.lines)) + _BYTES_PER_KEY_WORD * len(key)
+    @staticmethod
+    def of(kernel: TileKernel, code: AsmFunction) -> CompiledFunction:
+        """Return the record of a kernel, whose tiles are placed, and of its code."""
+        return CompiledFunction(
+            code,
+            kernel.parameters,
+            kernel_tree.can_fault(kernel),
+            kernel_tree.has_products(kernel),
+            kernel_tree.scattered_buffers(kernel),
+            kernel_tree.gsm_bytes(kernel),
+        )
+
+    @property
+    def name(self) -> str:
+        """Its name in a program."""
+        return self.code.name
+
+    @property
+    def size(self) -> int:
+        """Estimate the bytes that it takes in memory."""
+        return _BYTES_PER_LINE * len(self.code.printed)
+
+    def named(self, name: str) -> CompiledFunction:
+        """Return the function under another name."""
+        return replace(self, code=replace(self.code, name=name))
 
 
-_BYTES_PER_KEY_WORD = 32
+_BYTES_PER_LINE = 700
+"""Text, instruction and encoded record of a line, measured with tracemalloc."""
 
 
 @dataclass(eq=False)

@@ -6,8 +6,6 @@ the functions. Functions that the program knows already (``known``) are reused.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ftm_backend.ir.tile import kernel_tree
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.ir.tile.program import TileProgram
@@ -38,7 +36,7 @@ def lower_kernels(program: KernelProgram, machine: MachineParameters) -> TilePro
             made.functions.append(_lower(function))
             made.keys[function.name] = function.key
         else:
-            made.functions.append(replace(written, name=function.name))
+            made.functions.append(written.named(function.name))
         if not function.kernel.faults:
             made.in_bounds.add(function.name)
     b = TileBuilder("main")
