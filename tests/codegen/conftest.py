@@ -9,6 +9,7 @@ import pytest
 
 from ftm_backend import assembler
 from ftm_backend.codegen import pipeline
+from ftm_backend.ir.asm.program import BufferDirective, ScalarArgument
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileKernel
@@ -49,11 +50,17 @@ class Lab:
             "host",
             [self.kernel(build), function("main", lambda b: b.call("kernel_0"))],
             in_bounds={"kernel_0"} if in_bounds else set(),
-            inputs=[[f"b{i}", dtype, list(shape)] for i, (dtype, shape) in enumerate(inputs)],
-            outputs=[
-                [f"o{i}", d, list(s), *(rest or [""])] for i, (d, s, *rest) in enumerate(outputs)
+            header=[
+                *(
+                    BufferDirective("in", f"b{i}", dtype, tuple(shape))
+                    for i, (dtype, shape) in enumerate(inputs)
+                ),
+                *(ScalarArgument(f"s{i}", dtype) for i, dtype in enumerate(scalars)),
+                *(
+                    BufferDirective("out", f"o{i}", dtype, tuple(shape), *rest)
+                    for i, (dtype, shape, *rest) in enumerate(outputs)
+                ),
             ],
-            scalars=[[f"s{i}", dtype] for i, dtype in enumerate(scalars)],
         )
 
     def text(self, build: Build, *signature: Any, overlap: bool = False, **named: Any) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ftm_backend.codegen.multi_buffer import BufferAliases, overlap
+from ftm_backend.ir.asm.program import BufferDirective
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.tile.kernel_tree import TileBranch, TileLoop
 
@@ -144,12 +145,12 @@ def test_a_load_of_what_the_iteration_before_stored_stays(lab, stride, ahead):
 
 def test_regions_of_the_arena_that_overlap_forbid_it(lab):
     aliases = BufferAliases()
-    aliases.add_region("b0", 0, "f32", [64])
-    aliases.add_region("o0", 128, "f32", [64])
+    aliases.add_region(BufferDirective("arena", "b0", "f32", (64,), offset=0))
+    aliases.add_region(BufferDirective("arena", "o0", "f32", (64,), offset=128))
     assert depths(lab, stream(), aliases)[0]["T0"] == 1
     distinct = BufferAliases()
-    distinct.add_region("b0", 0, "f32", [64])
-    distinct.add_region("o0", 256, "f32", [64])
+    distinct.add_region(BufferDirective("arena", "b0", "f32", (64,), offset=0))
+    distinct.add_region(BufferDirective("arena", "o0", "f32", (64,), offset=256))
     assert depths(lab, stream(), distinct)[0]["T0"] == 2
 
 

@@ -9,6 +9,7 @@ import pytest
 from ftm_backend import assembler
 from ftm_backend.codegen import emit, pipeline
 from ftm_backend.ir import asm
+from ftm_backend.ir.asm.program import BufferDirective, ScalarArgument
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.index_expr import Atom, Expr
@@ -227,11 +228,19 @@ def test_declarations_read_back():
     program = TileProgram(
         "m7032",
         in_bounds=set(),
-        inputs=[["b0", "f32", [2, 3]], ["b1", "i64", []], ["b2", "u8", [0, 4]]],
-        scalars=[["s0", "f64"], ["s1", "i64"]],
-        outputs=[["o0", "f32", [2, 3], "b0"], ["o1", "i1", [], ""]],
-        consts=[["c0", "i64", [2], "01000000000000000200000000000000"], ["c1", "f32", [0], ""]],
-        arena=[["w0", 0, "f32", [6]], ["w1", 64, "bf16", [2, 2]]],
+        header=[
+            BufferDirective("in", "b0", "f32", (2, 3)),
+            BufferDirective("in", "b1", "i64", ()),
+            BufferDirective("in", "b2", "u8", (0, 4)),
+            ScalarArgument("s0", "f64"),
+            ScalarArgument("s1", "i64"),
+            BufferDirective("out", "o0", "f32", (2, 3), "b0"),
+            BufferDirective("out", "o1", "i1", ()),
+            BufferDirective("const", "c0", "i64", (2,), data=bytes([1, 2] * 8)),
+            BufferDirective("const", "c1", "f32", (0,)),
+            BufferDirective("arena", "w0", "f32", (6,), offset=0),
+            BufferDirective("gsm", "w1", "bf16", (2, 2), offset=64),
+        ],
     )
     assert facts(read_tiles(print_tiles(program, "tiles"))) == facts(program)
 

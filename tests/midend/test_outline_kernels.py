@@ -135,7 +135,9 @@ def written(
 
     def lines(function: OutlinedFunction) -> list[str]:
         made = TileProgram(
-            preset.name, [lower_kernels._lower(function)], outputs=program.outputs
+            preset.name,
+            [lower_kernels._lower(function)],
+            header=[d for d in lower_kernels.declarations(program) if d.name.startswith("o")],
         )  # where buffers lie is no matter of functions
         for each in codegen.pipeline(preset):
             made = each.run(made, preset)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
-from typing import Any
 
+from ftm_backend.ir.asm.program import BufferDirective
 from ftm_backend.ir.tile.kernel_tree import (
     Block,
     TileBranch,
@@ -58,13 +57,13 @@ class ArenaValue:
     """A region of the arena.
 
     Attributes:
-        entry: Its declaration.
+        directive: Its declaration.
         bytes: Its size.
         uses: In order.
         tied: Values that share its memory because a kernel computes one from the other in place.
     """
 
-    entry: list[Any]
+    directive: BufferDirective
     bytes: int
     uses: list[_Use] = field(default_factory=list)
     tied: list[ArenaValue] = field(default_factory=list)
@@ -72,12 +71,12 @@ class ArenaValue:
     @property
     def symbol(self) -> str:
         """Its name."""
-        return str(self.entry[0])
+        return self.directive.name
 
     @property
     def region(self) -> tuple[int, int]:
         """Its offset in the arena, and its size."""
-        return self.entry[1], self.bytes
+        return self.directive.offset, self.bytes
 
 
 @dataclass(eq=False)
@@ -134,10 +133,10 @@ class ArenaLifetimes:
         self._shares: dict[str, float] = {}
         self._capacity = capacity
         self._values: dict[str, ArenaValue] = {}
-        for entry in program.arena:
-            size = prod(entry[3]) * ELEMENT_BYTES[entry[2]]
-            if not isinstance(size, SymInt) and not isinstance(entry[1], SymInt):
-                self._values[entry[0]] = ArenaValue(entry, size)
+        for region in program.buffers("arena"):
+            size = region.elements * ELEMENT_BYTES[region.dtype]
+            if not isinstance(size, SymInt) and not isinstance(region.offset, SymInt):
+                self._values[region.name] = ArenaValue(region, size)
         self.gsm_used = [0]
         self._number = 0
         self._replaced: list[tuple[int, str, str]] = []

@@ -13,7 +13,7 @@ from ftm_backend.ir.tile.kernel_tree import (
     callee_and_arguments,
     instructions,
 )
-from ftm_backend.ir.tile.printer import header, parameters
+from ftm_backend.ir.tile.printer import parameters
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 from ftm_backend.target.presets import MachineParameters
 
@@ -29,9 +29,9 @@ def emit(program: TileProgram, machine: MachineParameters) -> p.AsmProgram:
     check_donation(
         program.functions,
         program.in_bounds,
-        {symbol for symbol, *_, alias in program.outputs if alias},
+        {output.name for output in program.buffers("out") if output.alias},
     )
-    made = p.AsmProgram("main", machine.name, [*header(program)])
+    made = p.AsmProgram("main", machine.name, [*program.header])
     called = _called(program)
     for function in program.functions:
         if isinstance(function, TileKernel):

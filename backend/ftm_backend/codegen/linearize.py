@@ -179,9 +179,8 @@ class _Writer:
         inner = [(a, c) for a, c in expr.terms if a.level == expr.level]
         if len(inner) == len(expr.terms):
             return inner, None
-        return inner, self.indices.linear(
-            expr.const, {a: c for a, c in expr.terms if a.level != expr.level}
-        )
+        outer = tuple([term for term in expr.terms if term[0].level != expr.level])
+        return inner, self.indices.ordered(expr.const, outer)
 
     def _sum(self, expr: Expr, start: int | None, const: int, terms: list[tuple[Atom, int]]) -> int:
         total = start
@@ -236,7 +235,8 @@ class _Writer:
             return self.reference(operand.buffer, operand.offset)
         if isinstance(operand, p.Dims):
             return self.dims(operand)
-        assert not isinstance(operand, (Atom, p.MapInput, p.MapOutput))
+        if isinstance(operand, (Atom, p.MapInput, p.MapOutput)):
+            raise TypeError(f"{operand} is written by instructions of another form")
         return operand
 
     def dims(self, dims: p.Dims[Expr]) -> p.Dims[p.Scalar]:
@@ -248,7 +248,7 @@ class _Writer:
         )
 
     def _without_constant(self, expr: Expr) -> Expr:
-        return self.indices.linear(0, dict(expr.terms))
+        return self.indices.ordered(0, expr.terms)
 
     # Statements
     # --------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from math import inf, prod
+from math import inf
 from typing import NamedTuple
 
 from ftm_backend.codegen import allocate_scratchpad
@@ -56,12 +56,11 @@ class BufferAliases:
         They are outputs with donated inputs, and regions of the arena and of GSM.
         """
         aliases = BufferAliases()
-        for symbol, _, _, alias in program.outputs:
-            if alias:
-                aliases.add_alias(symbol, alias)
-        for memory, regions in (("arena", program.arena), ("gsm", program.gsm)):
-            for symbol, offset, dtype, shape in regions:
-                aliases.add_region(symbol, offset, dtype, shape, memory)
+        for output in program.buffers("out"):
+            if output.alias:
+                aliases.add_alias(output.name, output.alias)
+        for region in (*program.buffers("arena"), *program.buffers("gsm")):
+            aliases.add_region(region)
         return aliases
 
     def within(self, kernel: TileKernel) -> BufferAliases:
@@ -79,11 +78,10 @@ class BufferAliases:
         """Declare that ``a`` may be the same memory as ``b``."""
         self._group[a] = self._group.get(b, b)
 
-    def add_region(
-        self, symbol: str, offset: int, dtype: str, shape: list[int], memory: str = "arena"
-    ) -> None:
-        """Declare the place of ``symbol`` in the arena or in GSM; ``offset`` is in bytes."""
-        self._regions[symbol] = memory, offset, offset + prod(shape) * ELEMENT_BYTES[dtype]
+    def add_region(self, region: p.BufferDirective) -> None:
+        """Declare a region of the arena or of GSM."""
+        end = region.offset + region.elements * ELEMENT_BYTES[region.dtype]
+        self._regions[region.name] = region.kind, region.offset, end
 
     def may_be_same(self, a: str, b: str) -> bool:
         """Whether both may be the same memory from the same address on."""

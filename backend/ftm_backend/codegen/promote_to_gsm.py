@@ -16,6 +16,7 @@ Changes the program's memory regions and its calls.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ftm_backend.codegen.arena_liveness import ArenaLifetimes, ArenaValue, Residency
 from ftm_backend.codegen.clone_for_second_store import has_only_plain_stores, rebind, store_to_copy
@@ -34,7 +35,7 @@ _LAUNCHES = 64
 
 def promote_to_gsm(program: TileProgram, machine: MachineParameters) -> TileProgram:
     """Move regions of the arena to GSM."""
-    if not program.arena:
+    if not program.buffers("arena"):
         return program
     found = ArenaLifetimes(program, machine.gsm_bytes)
     functions = {function.name: function for function in program.functions}
@@ -45,10 +46,14 @@ def promote_to_gsm(program: TileProgram, machine: MachineParameters) -> TileProg
         key=_saved_bytes,
     )
     moved = {c.value.symbol: offset for c, offset in placed.items() if not c.copy}
-    program.gsm = [
-        [symbol, moved[symbol], *kind] for symbol, _, *kind in program.arena if symbol in moved
+    program.header = [
+        *(item for item in program.header if item.name not in moved),
+        *(
+            replace(region, kind="gsm", offset=moved[region.name])
+            for region in program.buffers("arena")
+            if region.name in moved
+        ),
     ]
-    program.arena = [entry for entry in program.arena if entry[0] not in moved]
     for number, candidate in enumerate(c for c in placed if c.copy):
         _copy(program, candidate, f"g{number}", placed[candidate])
     return program
@@ -74,8 +79,9 @@ def _candidates(
 
 def _copy(program: TileProgram, candidate: Residency, name: str, offset: int) -> None:
     """Store a value to GSM as well, and let its first uses read it there."""
-    symbol, _, *kind = candidate.value.entry
-    program.gsm.append([name, offset, *kind])
+    symbol = candidate.value.symbol
+    region = candidate.value.directive
+    program.header.append(replace(region, kind="gsm", name=name, offset=offset))
     store_to_copy(program, candidate.uses[0].instruction, symbol, name)
     for use in candidate.uses[1:]:
         rebind(use.instruction, symbol, name)

@@ -112,13 +112,14 @@ class IndexFactory:
 
     def constant(self, value: int) -> Expr:
         """Return the expression of a number."""
-        return self._intern(value, ())
+        return self.ordered(value, ())
 
     def of(self, atom: Atom) -> Expr:
         """Return the expression of one atom."""
-        return self._intern(0, ((atom, 1),))
+        return self.ordered(0, ((atom, 1),))
 
-    def _intern(self, const: int, terms: tuple[tuple[Atom, int], ...]) -> Expr:
+    def ordered(self, const: int, terms: tuple[tuple[Atom, int], ...]) -> Expr:
+        """Return ``const + sum(coefficient * atom)`` of terms in the order of their keys."""
         key = const, terms
         expr = self._exprs.get(key)
         if expr is None:
@@ -143,12 +144,12 @@ class IndexFactory:
     def linear(self, const: int, terms: dict[Atom, int]) -> Expr:
         """Return ``const + sum(coefficient * atom)``."""
         kept = sorted(((a, c) for a, c in terms.items() if c), key=lambda term: term[0].key)
-        return self._intern(const, tuple(kept))
+        return self.ordered(const, tuple(kept))
 
     def add(self, a: Expr, b: Expr, sign: int = 1) -> Expr:
         """Return ``a + sign * b``."""
         if not b.terms:
-            return self._intern(a.const + sign * b.const, a.terms)
+            return self.ordered(a.const + sign * b.const, a.terms)
         terms = dict(a.terms)
         for atom, c in b.terms:
             terms[atom] = terms.get(atom, 0) + sign * c
@@ -162,7 +163,7 @@ class IndexFactory:
         """Return ``a * factor``."""
         if statically_known_equal(factor, 0):
             return self.constant(0)
-        return self._intern(a.const * factor, tuple((atom, c * factor) for atom, c in a.terms))
+        return self.ordered(a.const * factor, tuple((atom, c * factor) for atom, c in a.terms))
 
     def mul(self, a: Expr, b: Expr) -> Expr:
         """Return ``a * b``."""

@@ -38,13 +38,13 @@ from ftm_backend.ir.tile.kernel_tree import (
 )
 from ftm_backend.ir.tile.program import TileProgram
 
-__all__ = ["header", "parameters", "print_tiles"]
+__all__ = ["parameters", "print_tiles"]
 
 
 def print_tiles(program: TileProgram, stage: str) -> str:
     """Print a program; ``stage`` names the pass that produced it."""
     lines = [f"@stage {stage}", f"@program main, {program.machine}"]
-    lines += map(asm_printer.header, header(program))
+    lines += map(asm_printer.header, program.header)
     for kernel in program.kernels:
         mark = ", in_bounds" if kernel.name in program.in_bounds else ""
         lines += [
@@ -55,28 +55,6 @@ def print_tiles(program: TileProgram, stage: str) -> str:
         ]
         lines += [*_block(kernel.body, "    "), "@ret"]
     return "\n".join(lines) + "\n"
-
-
-def header(program: TileProgram) -> list[p.BufferDirective | p.ScalarArgument]:
-    """Return the declarations of a program's memory, as in assembly."""
-    buffer = p.BufferDirective
-    return [
-        *(buffer("in", symbol, dtype, tuple(shape)) for symbol, dtype, shape in program.inputs),
-        *(p.ScalarArgument(symbol, dtype) for symbol, dtype in program.scalars),
-        *(
-            buffer("out", symbol, dtype, tuple(shape), alias)
-            for symbol, dtype, shape, alias in program.outputs
-        ),
-        *(
-            buffer("const", symbol, dtype, tuple(shape), data=bytes.fromhex(data))
-            for symbol, dtype, shape, data in program.consts
-        ),
-        *(
-            buffer(kind, symbol, dtype, tuple(shape), offset=offset)
-            for kind, regions in (("arena", program.arena), ("gsm", program.gsm))
-            for symbol, offset, dtype, shape in regions
-        ),
-    ]
 
 
 def parameters(kernel: TileKernel) -> list[p.AsmParameter]:

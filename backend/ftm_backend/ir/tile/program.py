@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ftm_backend.ir.asm.program import AsmFunction
+from ftm_backend.ir.asm.program import AsmFunction, BufferDirective, ScalarArgument
 from ftm_backend.ir.tile import kernel_tree
 from ftm_backend.ir.tile.kernel_tree import KernelParameter, TileKernel
 from ftm_backend.lru import LRUCache
@@ -72,13 +72,7 @@ class TileProgram:
         machine: Name of the machine preset that the program is tiled for.
         functions: Its functions; the last one, ``main``, is the entry point.
         in_bounds: Names of functions that cannot fault.
-        inputs: Symbol, dtype and shape, as in the header of the assembly; see
-            ``midend.kernel_ir.program``.
-        scalars: Symbol and dtype.
-        outputs: Symbol, dtype, shape and aliased input.
-        consts: Symbol, dtype, shape and data.
-        arena: Symbol, offset in bytes, dtype and shape.
-        gsm: As ``arena``.
+        header: Its buffers and runtime scalars, as in assembly.
         keys: For each function by name, its key in ``function_cache``.
         function_cache: Functions of earlier programs.
     """
@@ -86,12 +80,7 @@ class TileProgram:
     machine: str
     functions: list[TileKernel | CompiledFunction] = field(default_factory=list)
     in_bounds: set[str] = field(default_factory=set)
-    inputs: list[list[Any]] = field(default_factory=list)
-    scalars: list[list[Any]] = field(default_factory=list)
-    outputs: list[list[Any]] = field(default_factory=list)
-    consts: list[list[Any]] = field(default_factory=list)
-    arena: list[list[Any]] = field(default_factory=list)
-    gsm: list[list[Any]] = field(default_factory=list)
+    header: list[BufferDirective | ScalarArgument] = field(default_factory=list)
     keys: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     function_cache: LRUCache[CompiledFunction] | None = None
 
@@ -99,3 +88,7 @@ class TileProgram:
     def kernels(self) -> list[TileKernel]:
         """The functions that are not compiled yet."""
         return [function for function in self.functions if isinstance(function, TileKernel)]
+
+    def buffers(self, kind: str) -> list[BufferDirective]:
+        """Return the buffers of one kind (see `BufferDirective`) in order."""
+        return [b for b in self.header if isinstance(b, BufferDirective) and b.kind == kind]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ftm_backend.ir.asm import declarations
 from ftm_backend.ir.tile.index_parser import split
 from ftm_backend.ir.tile.instruction_reader import InstructionReader, LineReader, TileTextError
 from ftm_backend.ir.tile.kernel_tree import Block, KernelParameter, TileBranch, TileKernel, TileLoop
@@ -41,28 +42,9 @@ def _declare(program: TileProgram, line: str) -> None:
     word, _, operands = line.partition(" ")
     fields = [f.strip() for f in operands.split(",")]
     if word == "@program":
-        program.machine = fields[1]
-    elif word == "@in":
-        program.inputs.append([fields[0], fields[1], _shape(fields[2])])
-    elif word == "@scalar":
-        program.scalars.append([fields[0], fields[1]])
-    elif word == "@out":
-        program.outputs.append(
-            [fields[0], fields[1], _shape(fields[2]), fields[3] if len(fields) > 3 else ""]
-        )
-    elif word == "@const":
-        program.consts.append(
-            [fields[0], fields[1], _shape(fields[2]), fields[3] if len(fields) > 3 else ""]
-        )
-    elif word in ("@arena", "@gsm"):
-        regions = program.arena if word == "@arena" else program.gsm
-        regions.append([fields[0], int(fields[1]), fields[2], _shape(fields[3])])
+        program.machine = declarations.program(fields).machine
     else:
-        raise ValueError(f"unknown declaration {word}")
-
-
-def _shape(text: str) -> list[int]:
-    return [] if text == "[]" else [int(n) for n in text.split("x")]
+        program.header.append(declarations.header(word, fields))
 
 
 class _Function(InstructionReader):

@@ -6,6 +6,7 @@ the functions. Functions that the program knows already (``known``) are reused.
 
 from __future__ import annotations
 
+from ftm_backend.ir.asm.program import BufferDirective, ScalarArgument
 from ftm_backend.ir.tile import kernel_tree
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.ir.tile.program import TileProgram
@@ -16,20 +17,12 @@ from ftm_backend.midend.transforms.memory.outline_kernels import KernelCall, Out
 from ftm_backend.pass_manager import FunctionError
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["lower_kernels"]
+__all__ = ["declarations", "lower_kernels"]
 
 
 def lower_kernels(program: KernelProgram, machine: MachineParameters) -> TileProgram:
     """Return the tile program of a kernel program."""
-    made = TileProgram(
-        machine.name,
-        inputs=program.inputs,
-        scalars=program.scalars,
-        outputs=program.outputs,
-        consts=program.consts,
-        arena=program.arena,
-    )
-    made.function_cache = program.known
+    made = TileProgram(machine.name, header=declarations(program), function_cache=program.known)
     for function in program.functions:
         written = None if made.function_cache is None else made.function_cache.get(function.key)
         if written is None:
@@ -56,6 +49,27 @@ def lower_kernels(program: KernelProgram, machine: MachineParameters) -> TilePro
             _call(kernels, calls, b, iteration)
     made.functions.append(b.kernel)
     return made
+
+
+def declarations(program: KernelProgram) -> list[BufferDirective | ScalarArgument]:
+    """Return the declarations of a program's memory, in the order of the text."""
+    buffer = BufferDirective
+    return [
+        *(buffer("in", name, dtype, tuple(shape)) for name, dtype, shape in program.inputs),
+        *(ScalarArgument(name, dtype) for name, dtype in program.scalars),
+        *(
+            buffer("out", name, dtype, tuple(shape), alias)
+            for name, dtype, shape, alias in program.outputs
+        ),
+        *(
+            buffer("const", name, dtype, tuple(shape), data=bytes.fromhex(data))
+            for name, dtype, shape, data in program.consts
+        ),
+        *(
+            buffer("arena", name, dtype, tuple(shape), offset=offset)
+            for name, offset, dtype, shape in program.arena
+        ),
+    ]
 
 
 def _lower(function: OutlinedFunction) -> kernel_tree.TileKernel:
