@@ -233,6 +233,14 @@ class Settings:
         "0",
         "Let the machine fault on out-of-bounds accesses, uninitialized reads and data races.",
     )
+    translate: bool = _setting(
+        "FTM_TRANSLATE",
+        _switch,
+        True,
+        "1",
+        "Let the emulator translate map bodies to the host's vector code (AVX-512) when it loads a "
+        "program. With 0 it calls a kernel for each operation, as on other hosts.",
+    )
     executor: str = _setting(
         "FTM_EXECUTOR",
         _executor,

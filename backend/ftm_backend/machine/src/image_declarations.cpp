@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "map_compile.h"
+#include "native/translate.h"
 #include "shared_text.h"
 
 namespace ftm {
@@ -152,11 +153,15 @@ void Declarations::read_functions() {
 void Declarations::read_maps() {
   const ImageMaps image{map_inputs_.data, map_inputs_.count, map_outputs_.data, map_outputs_.count,
                         map_ops_.data,    map_ops_.count,    immediates_.data,  immediates_.count};
+  std::vector<uint8_t> code;
+  const bool translate = native::enabled();
   for (const isa::Map& m : maps_) {
-    program_->maps.push_back(compile_map(*program_, image, m));
-    const MapPlan& plan = *program_->maps.back();
-    program_->strip_bytes = std::max({program_->strip_bytes, plan.along.bytes, plan.across.bytes});
+    program_->maps.push_back(compile_map(*program_, image, m, translate ? &code : nullptr));
+    const MapBody& body = program_->maps.back()->strips;
+    program_->strip_bytes = std::max({program_->strip_bytes, body.along.bytes, body.across.bytes});
   }
+  if (!code.empty() && !program_->code.fill(code))
+    for (auto& plan : program_->maps) plan->native.reset();
 }
 
 Source Declarations::source(const isa::Value& v) const {

@@ -19,7 +19,7 @@ class Allocator {
       : program_(program), plan_(plan), code_(code) {}
 
   void run(StripCode& out) {
-    choose_outputs(out);
+    choose_outputs();
     choose_strips();
     out.ops.reserve(code_.ops.size());
     for (ValueOp& op : code_.ops) {
@@ -29,22 +29,36 @@ class Allocator {
       out.ops.push_back(op.op);
     }
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+      const int value = code_.results[i];
       const bool full = plan_.outputs[i].scope == isa::FTM_SCOPE_FULL;
-      const MapValue& v = code_.values[code_.results[i]];
-      // A cell is one element and must be expanded, a half must be converted.
-      out.stores[i].from =
-          full && !is_half(v.type) ? v.spot : operand(code_.results[i], false, out);
+      out.results.push_back(full ? Spot{} : operand(value, false, out));
+      if (full && code_.values[value].spot.place != Place::Output)
+        out.ops.push_back(store(uint16_t(i), value, out));
     }
   }
 
   const std::vector<int64_t>& widths() const { return widths_; }
 
  private:
+  // Writes a value to the tile of full output i, after all operations.
+  StripOp store(uint16_t i, int value, StripCode& out) {
+    const MapValue& v = code_.values[value];
+    const bool half = is_half(v.type), cell = v.spot.place == Place::Cell && !half;
+    StripOp s{};
+    s.kind = half ? Kind::StoreHalf : Kind::Strip;
+    s.op = Op::Mov;
+    s.type = v.type;
+    s.fn = half ? kernels().store_half[int(v.type) - int(Type::F16)]
+                : kernels().strip[int(Op::Mov)][int(v.type)][cell];
+    s.dst = {Place::Output, i};
+    s.src[0] = operand(value, cell, out);
+    return s;
+  }
+
   // A full result is written directly to its tile, unless an input that is read later may overlap
   // the tile.
-  void choose_outputs(StripCode& out) {
+  void choose_outputs() {
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
-      out.stores.push_back({});
       MapValue& v = code_.values[code_.results[i]];
       if (plan_.outputs[i].scope != isa::FTM_SCOPE_FULL || v.spot.place != Place::Strip ||
           is_half(v.type))
@@ -55,7 +69,6 @@ class Allocator {
           safe &= !overlap(tile(plan_.inputs[other.spot.index].tile), tile(plan_.outputs[i].tile));
       if (!safe) continue;
       v.spot = {Place::Output, uint16_t(i)};
-      out.stores[i].written = true;
     }
   }
 
@@ -115,11 +128,11 @@ void lay_out(const MapPlan& plan, StripCode& code, const std::vector<int64_t>& w
 
 void allocate(const Program& program, MapPlan& plan, ValueCode& along, ValueCode& across) {
   Allocator first(program, plan, along), second(program, plan, across);
-  first.run(plan.along);
-  second.run(plan.across);
+  first.run(plan.strips.along);
+  second.run(plan.strips.across);
   int64_t bytes = 0;
   for (const Allocator* a : {&first, &second}) {
-    const StripCode& code = a == &first ? plan.along : plan.across;
+    const StripCode& code = a == &first ? plan.strips.along : plan.strips.across;
     int64_t sum = 8 * int64_t(code.splats.size());
     for (int64_t width : a->widths()) sum += width;
     bytes = std::max(bytes, sum);
@@ -128,8 +141,8 @@ void allocate(const Program& program, MapPlan& plan, ValueCode& along, ValueCode
   for (const MapOutput& out : plan.outputs) bytes += type_bytes(out.type);
   plan.strip = kLongest;
   while (plan.strip > kShortest && plan.strip * bytes > kCacheBytes) plan.strip /= 2;
-  lay_out(plan, plan.along, first.widths());
-  lay_out(plan, plan.across, second.widths());
+  lay_out(plan, plan.strips.along, first.widths());
+  lay_out(plan, plan.strips.across, second.widths());
 }
 
 } // namespace ftm

@@ -8,6 +8,7 @@
 #include "half.h"
 #include "image_sections.h"
 #include "map_code.h"
+#include "native/translate.h"
 #include "program.h"
 
 namespace ftm {
@@ -77,10 +78,7 @@ class BodyCompiler {
       return v = cell(Cell::From::Column, in.type, index, 0);
     v = value(in.type, {Place::Input, index});
     if (!is_half(in.type)) return v;
-    StripOp op{};
-    op.kind = Kind::LoadHalf;
-    op.fn = table_.load_half[int(in.type) - int(Type::F16)];
-    return v = emit(op, in.type, {v, -1, -1}, 0);
+    return v = emit_load_half(in.type, v);
   }
 
   int read(const isa::Operand& o) {
@@ -154,24 +152,37 @@ class BodyCompiler {
         best = mask;
     StripOp s{};
     s.kind = Kind::Strip;
+    s.op = op;
+    s.type = compute;
     s.fn = variants[best];
     return emit(s, result, src, best);
   }
 
-  int emit_convert(StripFn fn, Type result, int src) {
-    require(fn != nullptr, "a conversion");
+  // to: a half for a float32 that is rounded to its values.
+  int emit_convert(Type from, Type to, int src) {
     StripOp s{};
-    s.kind = Kind::Strip;
-    s.fn = fn;
-    return emit(s, result, {src, -1, -1}, 0);
+    s.kind = Kind::Convert;
+    s.type = to;
+    s.from = from;
+    s.fn = table_.convert[int(from)][int(to)];
+    require(s.fn != nullptr, "a conversion");
+    return emit(s, to, {src, -1, -1}, 0);
+  }
+
+  int emit_load_half(Type half, int src) {
+    StripOp s{};
+    s.kind = Kind::LoadHalf;
+    s.type = half;
+    s.fn = table_.load_half[int(half) - int(Type::F16)];
+    return emit(s, half, {src, -1, -1}, 0);
   }
 
   int convert(int v, Type from, Type to) {
     if (from == to) return v;
     const Type s = strip_type(from), t = strip_type(to);
     // Widening a half is free: it is held as float32.
-    int r = s == t ? v : emit_convert(table_.convert[int(s)][int(t)], t, v);
-    if (is_half(to)) r = emit_convert(table_.convert[int(Type::F32)][int(to)], to, r);
+    int r = s == t ? v : emit_convert(s, t, v);
+    if (is_half(to)) r = emit_convert(Type::F32, to, r);
     if (r != v) {
       code_.values[r].type = to;
       return r;
@@ -183,6 +194,8 @@ class BodyCompiler {
   int retyped(int v, Type type) {
     StripOp s{};
     s.kind = Kind::Strip;
+    s.op = Op::Mov;
+    s.type = strip_type(type);
     s.fn = table_.strip[int(Op::Mov)][int(strip_type(type))][0];
     return emit(s, type, {v, -1, -1}, 0);
   }
@@ -191,10 +204,14 @@ class BodyCompiler {
     require(type_bytes(from) == type_bytes(to), "a bit cast between sizes");
     if (from == to) return v;
     if (is_half(from)) {
-      v = emit_convert(table_.store_half[int(from) - int(Type::F16)], Type::I16, v);
+      StripOp s{};
+      s.kind = Kind::StoreHalf;
+      s.type = from;
+      s.fn = table_.store_half[int(from) - int(Type::F16)];
+      v = emit(s, Type::I16, {v, -1, -1}, 0);
       from = Type::I16;
     }
-    if (is_half(to)) return emit_convert(table_.load_half[int(to) - int(Type::F16)], to, v);
+    if (is_half(to)) return emit_load_half(to, v);
     return from == to ? v : retyped(v, to);
   }
 
@@ -215,8 +232,7 @@ class BodyCompiler {
       }
       const Type result = facts.mask ? Type::B1 : type;
       int v = emit(op, strip_type(type), result, src);
-      if (is_half(type) && !facts.exact)
-        v = emit_convert(table_.convert[int(Type::F32)][int(type)], type, v);
+      if (is_half(type) && !facts.exact) v = emit_convert(Type::F32, type, v);
       return v;
     }
     StripOp s{};
@@ -321,7 +337,8 @@ void read_operands(
 } // namespace
 
 std::unique_ptr<MapPlan> compile_map(
-    const Program& program, const ImageMaps& image, const isa::Map& map) {
+    const Program& program, const ImageMaps& image, const isa::Map& map,
+    std::vector<uint8_t>* code) {
   const auto inside = [](uint32_t first, uint32_t count, uint64_t all) {
     return first <= all && count <= all - first;
   };
@@ -343,6 +360,13 @@ std::unique_ptr<MapPlan> compile_map(
   ValueCode across = BodyCompiler(program, image, map, *plan, false).compile();
   require(plan->cells.size() < 65536, "a map");
   allocate(program, *plan, along, across);
+  if (code) {
+    const MapBody& body = plan->strips;
+    auto native = std::make_unique<MapBody>();
+    native->along = native::translate(*plan, body.along, *code);
+    native->across = native::translate(*plan, body.across, *code);
+    plan->native = std::move(native);
+  }
   return plan;
 }
 

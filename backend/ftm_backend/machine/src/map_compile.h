@@ -22,8 +22,10 @@ struct ImageMaps {
   uint64_t immediate_count;
 };
 
-// program: with signature and tiles. Throws Error if the image is inconsistent.
+// program: with signature and tiles. code: where to append the host's code, or null. Throws Error
+// if the image is inconsistent.
 std::unique_ptr<MapPlan> compile_map(
-    const Program& program, const ImageMaps& image, const isa::Map& map);
+    const Program& program, const ImageMaps& image, const isa::Map& map,
+    std::vector<uint8_t>* code);
 
 } // namespace ftm

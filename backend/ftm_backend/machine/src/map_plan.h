@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/table.h"
@@ -24,15 +25,19 @@ struct Spot {
   uint16_t index = 0;
 };
 
-enum class Kind : uint8_t { Strip, Index, Philox, Gather, LoadHalf };
+// Strip: an operation of the table. Convert: between strip types, or float32 rounded to a half.
+// Native: a run of other operations, as a function of the host.
+enum class Kind : uint8_t { Strip, Convert, LoadHalf, StoreHalf, Index, Philox, Gather, Native };
 
 struct StripOp {
   Kind kind;
-  Type type; // Gather: of the elements
-  StripFn fn;
+  Op op; // Strip
+  Type type; // Strip: of the computation; Gather: of the elements; others: of the result
+  Type from; // Convert: strip type of the operand
+  StripFn fn; // Strip, Convert, LoadHalf, StoreHalf
   Spot dst, src[3];
   int32_t buffer = -1; // Gather
-  int64_t address = 0; // Gather: element offset, plus a register
+  int64_t address = 0; // Gather: element offset, plus a register; Native: of the function
   int32_t address_register = 0;
   uint32_t line = 0;
 };
@@ -65,14 +70,9 @@ struct MapOutput {
   Type type;
 };
 
-struct Store {
-  Spot from; // the value after the strip's operations
-  bool written; // full outputs: the operations have written the tile (or its staging strip)
-};
-
 struct StripCode {
   std::vector<StripOp> ops;
-  std::vector<Store> stores; // one for each output
+  std::vector<Spot> results; // values of the reduced outputs; the operations write full ones
   std::vector<uint16_t> splats; // cells to expand, in order of splat number
   std::vector<int64_t> strips; // byte offset of each strip register in the strip space
   int64_t splat_offset = 0; // of splat 0; each takes splat_stride bytes
@@ -81,12 +81,17 @@ struct StripCode {
   int64_t bytes = 0;
 };
 
+struct MapBody {
+  StripCode along; // strips along a row
+  StripCode across; // strips of whole rows
+};
+
 struct MapPlan {
   std::vector<MapInput> inputs;
   std::vector<MapOutput> outputs;
   std::vector<Cell> cells;
-  StripCode along; // strips along a row
-  StripCode across; // strips of whole rows
+  MapBody strips; // calls a kernel for each operation
+  std::unique_ptr<MapBody> native; // calls code of the host where there is some; may be missing
   int64_t strip = 0; // elements of a strip
   bool flat = false; // no broadcasts and no reductions but to 1x1, so rows do not matter
   bool positions = false; // whether it has VIDX

@@ -119,12 +119,13 @@ class MapRun {
       rows_ = 1;
     }
     across_ = rows_ > 1 && columns_ <= plan_.strip / 2 && (dense_ || columns_ <= kNarrow);
-    code_ = across_ ? &plan_.across : &plan_.along;
+    const MapBody& body = plan_.native && !core_.checker ? *plan_.native : plan_.strips;
+    code_ = across_ ? &body.across : &body.along;
   }
 
   // Whether every VIDX continues from the end of a row to the next row with the same step.
   bool positions_are_even() const {
-    for (const StripOp& op : plan_.along.ops)
+    for (const StripOp& op : plan_.strips.along.ops)
       if (op.kind == Kind::Index &&
           uint64_t(cells_.constant(op.src[1].index)) !=
               uint64_t(cells_.constant(op.src[2].index)) * uint64_t(columns_))
@@ -183,8 +184,9 @@ class MapRun {
 
   void run_ops(int64_t row, int64_t column, int64_t n) {
     for (const StripOp& op : code_->ops) {
-      if (op.kind == Kind::Strip || op.kind == Kind::LoadHalf)
+      if (op.kind <= Kind::StoreHalf)
         op.fn(at(op.dst), at(op.src[0]), at(op.src[1]), at(op.src[2]), n);
+      else if (op.kind == Kind::Native) core_.program->code.run(op.address)(tables_, n);
       else run_special(op, row, column, n);
     }
   }
@@ -214,20 +216,6 @@ class MapRun {
       int32_t* out, const int64_t* index, const uint64_t* seeds, const uint64_t* offsets,
       int64_t n) const {
     for (int64_t i = 0; i < n; ++i) table_.philox(out + i, index + i, seeds[i], offsets[i], 1);
-  }
-
-  // Stores full results that the operations have not written in place.
-  void store_results(int64_t n) {
-    for (size_t k = 0; k < outputs_.size(); ++k) {
-      const Store& store = code_->stores[k];
-      const MapOutput& out = plan_.outputs[k];
-      if (out.scope != isa::FTM_SCOPE_FULL || store.written) continue;
-      const StripFn fn =
-          is_half(out.type)
-              ? table_.store_half[int(out.type) - int(Type::F16)]
-              : table_.strip[int(Op::Mov)][int(out.type)][store.from.place == Place::Cell];
-      fn(output_pointers_[k], at(store.from), nullptr, nullptr, n);
-    }
   }
 
   // --- along rows ---
@@ -261,10 +249,10 @@ class MapRun {
       output_pointers_[k] =
           outputs_[k].base + row * outputs_[k].row_bytes + column * outputs_[k].bytes;
     run_ops(row, column, n);
-    store_results(n);
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const MapOutput& out = plan_.outputs[k];
-      const uint8_t* from = at(code_->stores[k].from);
+      if (out.scope == isa::FTM_SCOPE_FULL) continue;
+      const uint8_t* from = at(code_->results[k]);
       const int type = int(strip_type(out.type)), op = int(out.reduction);
       if (out.scope == isa::FTM_SCOPE_R) table_.reduce[op][type](&sums_.row(k), from, n);
       else if (out.scope == isa::FTM_SCOPE_A) table_.reduce[op][type](sums_.all(k), from, n);
@@ -311,7 +299,6 @@ class MapRun {
       output_pointers_[k] = direct ? out.base + row * out.row_bytes : stage(inputs_.size() + k);
     }
     run_ops(row, 0, height * columns_);
-    store_results(height * columns_);
     for (size_t k = 0; k < outputs_.size(); ++k) end_across(k, row, height);
   }
 
@@ -326,7 +313,7 @@ class MapRun {
             to.base + row * to.row_bytes, to.row_bytes, output_pointers_[k], bytes, height, bytes);
       return;
     }
-    const uint8_t* from = at(code_->stores[k].from);
+    const uint8_t* from = at(code_->results[k]);
     if (out.scope == isa::FTM_SCOPE_A)
       return table_.reduce[op][type](sums_.all(k), from, height * columns_);
     if (out.scope == isa::FTM_SCOPE_C)

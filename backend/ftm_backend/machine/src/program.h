@@ -10,6 +10,7 @@
 
 #include "kernels/table.h"
 #include "map_plan.h"
+#include "native/code_memory.h"
 #include "types.h"
 
 namespace ftm {
@@ -163,6 +164,7 @@ struct Program {
   std::vector<Matrix> matrices;
   std::vector<Windows> windows;
   std::vector<std::unique_ptr<MapPlan>> maps;
+  native::CodeMemory code; // of the maps
   std::vector<uint8_t> constants;
   std::shared_ptr<const std::string> text; // the assembly, may be empty
   std::array<int64_t, 4> space_bytes{}; // bytes that tiles and regions of GSM need, by space

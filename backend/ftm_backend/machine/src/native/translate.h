@@ -1,0 +1,19 @@
+// Translates map bodies to the host's vector code.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "map_plan.h"
+
+namespace ftm::native {
+
+// Whether map bodies are translated: on x86-64 with AVX-512, unless FTM_TRANSLATE=0.
+bool enabled();
+
+// Returns `body` with each run of operations that have vector code replaced by one operation of
+// Kind::Native, whose address is the offset of its function in `code`. What has no vector code,
+// such as a gather, stays between two functions as a step on strips.
+StripCode translate(const MapPlan& plan, const StripCode& body, std::vector<uint8_t>& code);
+
+} // namespace ftm::native

@@ -1,0 +1,328 @@
+#include "native/vector_code.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ftm::native {
+
+Argument VectorCode::constant(uint64_t bits) {
+  const auto [at, added] = constant_at_.try_emplace(bits, int32_t(8 * constants_.size()));
+  if (added) constants_.push_back(bits);
+  return Argument(Address{kConstants, 0, at->second});
+}
+
+VectorCode::Instruction VectorCode::start(
+    Form form, Opcode op, int length, const Argument& last) const {
+  Instruction in{form, op, length, -1, -1, last.value, -1};
+  if (last.value < 0) {
+    in.has_memory = in.repeat = true;
+    in.memory = last.memory;
+  }
+  return in;
+}
+
+int VectorCode::broadcast(int bytes, const Address& at) {
+  const auto key = std::make_pair(bytes, std::make_pair(at.base, at.offset));
+  const auto [found, added] = broadcasts_.try_emplace(key, -1);
+  if (!added) return found->second;
+  const Opcode op{
+      2, 1, uint8_t(bytes == 8),
+      uint8_t(
+          bytes == 1   ? 0x78
+          : bytes == 2 ? 0x79
+          : bytes == 4 ? 0x58
+                       : 0x59)};
+  Instruction in = start(Form::plain, op, length(bytes), Argument(at));
+  in.repeat = false; // the instruction itself repeats the element
+  in.dst = found->second = value(false);
+  instructions_.push_back(in);
+  return in.dst;
+}
+
+int VectorCode::binary(Opcode op, int bytes, int a, const Argument& b, int immediate) {
+  Instruction in = start(Form::plain, op, length(bytes), b);
+  in.first = a;
+  in.immediate = immediate;
+  in.dst = value(false);
+  instructions_.push_back(in);
+  return in.dst;
+}
+
+int VectorCode::unary(Opcode op, int bytes, const Argument& a, int immediate, int wider) {
+  Instruction in = start(Form::plain, op, length(std::max(bytes, wider)), a);
+  in.immediate = immediate;
+  in.dst = value(false);
+  instructions_.push_back(in);
+  return in.dst;
+}
+
+int VectorCode::narrow(Opcode op, int bytes, int wider, int a, int immediate) {
+  Instruction in = start(Form::narrowing, op, length(std::max(bytes, wider)), a);
+  in.immediate = immediate;
+  in.dst = value(false);
+  instructions_.push_back(in);
+  return in.dst;
+}
+
+int VectorCode::fma(bool wide, int a, int b, const Argument& c) {
+  Instruction in = start(Form::fma, {2, 1, wide, 0}, length(wide ? 8 : 4), c);
+  in.first = a;
+  in.third = in.last; // -1 if the addend is in memory
+  in.last = b;
+  in.dst = value(false);
+  instructions_.push_back(in);
+  return in.dst;
+}
+
+int VectorCode::compare(Opcode op, int bytes, int a, const Argument& b, int immediate) {
+  Instruction in = start(Form::plain, op, length(bytes), b);
+  in.first = a;
+  in.immediate = immediate;
+  in.dst = value(true);
+  instructions_.push_back(in);
+  return in.dst;
+}
+
+int VectorCode::blend(Opcode op, int bytes, int mask, int a, const Argument& b) {
+  const int dst = binary(op, bytes, a, b);
+  instructions_.back().mask = mask;
+  return dst;
+}
+
+int VectorCode::masked(Opcode op, int bytes, int mask, int a, const Argument& b, int immediate) {
+  const int dst = a < 0 ? unary(op, bytes, b, immediate) : binary(op, bytes, a, b, immediate);
+  Instruction& in = instructions_.back();
+  in.mask = mask;
+  in.zero = true;
+  // The broadcasting instructions repeat the element themselves.
+  if (op.map == 2 && (op.code == 0x58 || op.code == 0x59 || op.code == 0x78 || op.code == 0x79))
+    in.repeat = false;
+  return dst;
+}
+
+int VectorCode::mask_op(int code, int a, int b) {
+  Instruction in = start(Form::mask, {1, 0, 1, uint8_t(code)}, 0, b < 0 ? a : b);
+  if (b >= 0) in.first = a;
+  in.dst = value(true);
+  instructions_.push_back(in);
+  return in.dst;
+}
+
+namespace {
+
+// Loads and stores by the bytes of an element.
+Opcode move_of(int bytes, bool store) {
+  switch (bytes) {
+    case 1: return {1, 3, 0, uint8_t(store ? 0x7f : 0x6f)};
+    case 2: return {1, 3, 1, uint8_t(store ? 0x7f : 0x6f)};
+    case 4: return {1, 0, 0, uint8_t(store ? 0x11 : 0x10)};
+    default: return {1, 1, 1, uint8_t(store ? 0x11 : 0x10)};
+  }
+}
+
+} // namespace
+
+int VectorCode::load(int bytes, const Address& at) {
+  Instruction in = start(Form::load, move_of(bytes, false), length(bytes), Argument(at));
+  in.repeat = false;
+  in.dst = value(false);
+  instructions_.push_back(in);
+  return in.dst;
+}
+
+void VectorCode::store(int bytes, const Address& at, int value) {
+  Instruction in = start(Form::store, move_of(bytes, true), length(bytes), Argument(at));
+  in.repeat = false;
+  in.first = value;
+  instructions_.push_back(in);
+}
+
+// --- registers ---
+
+// Assigns registers in one sweep over the instructions. If none is free, the value whose next use
+// is farthest away moves to the stack.
+class Allocation {
+ public:
+  Allocation(const VectorCode& code, Encoder& out, bool partial)
+      : code_(code),
+        out_(out),
+        partial_(partial),
+        register_(code.values_.size(), -1),
+        slot_(code.values_.size(), -1),
+        uses_(code.values_.size()) {
+    for (int r = 0; r < 32; ++r) free_[0].push_back(31 - r);
+    for (int k = 7; k >= 2; --k) free_[1].push_back(k); // 0 means no mask, 1 is the partial one
+  }
+
+  int run() {
+    const auto& list = code_.instructions_;
+    std::vector<bool> live(list.size());
+    for (size_t i = list.size(); i-- > 0;) {
+      const auto& in = list[i];
+      live[i] = in.form == Form::store || !uses_[size_t(in.dst)].empty();
+      if (live[i])
+        for (int v : {in.first, in.last, in.third, in.mask})
+          if (v >= 0) uses_[size_t(v)].push_back(int(i)); // the next use is at the end
+    }
+    for (size_t i = 0; i < list.size(); ++i)
+      if (live[i]) emit(list[i], int(i));
+    return slots_;
+  }
+
+ private:
+  using Form = VectorCode::Form;
+  using Instruction = VectorCode::Instruction;
+
+  void emit(const Instruction& in, int at) {
+    const int operands[] = {in.first, in.last, in.third, in.mask};
+    pinned_.clear();
+    for (int v : operands)
+      if (v >= 0) pinned_.push_back(v);
+    for (int v : operands)
+      if (v >= 0 && register_[size_t(v)] < 0) reload(v);
+    int where[4]; // registers of the operands, which those that end here give up
+    for (int k = 0; k < 4; ++k) where[k] = operands[k] < 0 ? -1 : register_[size_t(operands[k])];
+    if (in.form == Form::fma) return emit_fma(in, at, where);
+    release(operands, at);
+    int dst = -1;
+    if (in.dst >= 0) dst = take(in.dst);
+    Modifiers m;
+    m.length = in.length;
+    m.immediate = in.immediate;
+    m.broadcast = in.repeat;
+    m.mask = in.mask < 0 ? 0 : where[3];
+    m.zero = in.zero;
+    Operand last{where[1], in.memory};
+    if (in.has_memory) last.reg = -1;
+    switch (in.form) {
+      case Form::mask:
+        out_.mask(0, 1, in.first >= 0, in.op.code, dst, std::max(where[0], 0), last);
+        return;
+      case Form::narrowing: out_.vector(in.op, where[1], 0, {dst, {}}, m); return;
+      case Form::load:
+      case Form::store: {
+        Opcode op = in.op;
+        const bool store = in.form == Form::store;
+        if (partial_) {
+          m.mask = 1;
+          m.zero = !store;
+        } else if (in.length == 8) { // vmovq
+          op = store ? Opcode{1, 1, 1, 0xd6} : Opcode{1, 2, 1, 0x7e};
+        }
+        out_.vector(op, store ? where[0] : dst, 0, last, m);
+        return;
+      }
+      default: out_.vector(in.op, dst, std::max(where[0], 0), last, m);
+    }
+  }
+
+  // The destination is one of the three operands. A factor that ends here becomes it (213 form),
+  // or else the addend (231 form), or else a copy of a factor.
+  void emit_fma(const Instruction& in, int at, const int (&where)[4]) {
+    const auto ends = [&](int v) { return v >= 0 && last_use(v) == at; };
+    int a = where[0], b = where[1];
+    Modifiers m;
+    m.length = in.length;
+    m.broadcast = in.repeat;
+    const bool addend = !ends(in.first) && !ends(in.last) && ends(in.third);
+    if (!addend && !ends(in.first) && ends(in.last)) std::swap(a, b);
+    const bool copy = !addend && !ends(in.first) && !ends(in.last);
+    const int operands[] = {in.first, in.last, in.third, -1};
+    if (addend) {
+      release(operands, at);
+      rename(in.dst, where[2]);
+      out_.vector({2, 1, in.op.wide, 0xb8}, where[2], a, {b, {}}, m);
+      return;
+    }
+    int dst = a;
+    if (copy) {
+      dst = take(in.dst); // before the operands are released, so that it is none of them
+      Modifiers whole;
+      whole.length = in.length;
+      out_.vector({1, 0, 0, 0x28}, dst, 0, {a, {}}, whole); // vmovaps
+      release(operands, at);
+    } else {
+      release(operands, at);
+      rename(in.dst, dst);
+    }
+    Operand last{where[2], in.memory};
+    if (in.has_memory) last.reg = -1;
+    out_.vector({2, 1, in.op.wide, 0xa8}, dst, b, last, m);
+  }
+
+  int last_use(int v) const { return uses_[size_t(v)].front(); }
+
+  void release(const int (&operands)[4], int at) {
+    for (int v : operands) {
+      if (v < 0) continue;
+      auto& uses = uses_[size_t(v)];
+      while (uses.size() > 1 && uses.back() <= at) uses.pop_back();
+      if (uses.front() > at || register_[size_t(v)] < 0) continue;
+      free_[bank(v)].push_back(register_[size_t(v)]);
+      owners(v).erase(std::find(owners(v).begin(), owners(v).end(), v));
+      register_[size_t(v)] = -1;
+    }
+  }
+
+  int bank(int v) const { return code_.values_[size_t(v)].mask; }
+  std::vector<int>& owners(int v) { return owners_[bank(v)]; }
+
+  // Gives v a certain register, which is free.
+  void rename(int v, int r) {
+    auto& free = free_[bank(v)];
+    free.erase(std::find(free.begin(), free.end(), r));
+    register_[size_t(v)] = r;
+    owners(v).push_back(v);
+  }
+
+  int take(int v) {
+    auto& free = free_[bank(v)];
+    if (free.empty()) spill(bank(v));
+    const int r = free.back();
+    free.pop_back();
+    register_[size_t(v)] = r;
+    owners(v).push_back(v);
+    return r;
+  }
+
+  void spill(int bank) {
+    int victim = -1, farthest = -1;
+    for (int v : owners_[bank]) {
+      if (std::find(pinned_.begin(), pinned_.end(), v) != pinned_.end()) continue;
+      const int next = uses_[size_t(v)].back();
+      if (next > farthest) victim = v, farthest = next;
+    }
+    auto& list = owners_[bank];
+    list.erase(std::find(list.begin(), list.end(), victim));
+    const int r = register_[size_t(victim)];
+    register_[size_t(victim)] = -1;
+    free_[bank].push_back(r);
+    if (slot_[size_t(victim)] >= 0) return;
+    slot_[size_t(victim)] = slots_++;
+    const Operand place{-1, {rsp, 0, 64 * slot_[size_t(victim)]}};
+    if (bank) out_.mask(0, 1, 0, 0x91, r, 0, place);
+    else out_.vector({1, 0, 0, 0x29}, r, 0, place, {});
+  }
+
+  void reload(int v) {
+    const int r = take(v);
+    const Operand place{-1, {rsp, 0, 64 * slot_[size_t(v)]}};
+    if (bank(v)) out_.mask(0, 1, 0, 0x90, r, 0, place);
+    else out_.vector({1, 0, 0, 0x28}, r, 0, place, {});
+  }
+
+  const VectorCode& code_;
+  Encoder& out_;
+  const bool partial_;
+  std::vector<int> register_, slot_;
+  std::vector<std::vector<int>> uses_; // of each value, the last one first
+  std::vector<int> free_[2], owners_[2]; // vectors, masks
+  std::vector<int> pinned_;
+  int slots_ = 0;
+};
+
+int VectorCode::emit(Encoder& out, bool partial) const {
+  return Allocation(*this, out, partial).run();
+}
+
+} // namespace ftm::native

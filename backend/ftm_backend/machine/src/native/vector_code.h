@@ -1,0 +1,91 @@
+// Vector code on values: a list of instructions whose operands are numbered values, each defined
+// once. `emit` assigns registers and writes machine code.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "native/encoder.h"
+
+namespace ftm::native {
+
+// A value that an instruction reads: one in a register, or one element in memory that the
+// instruction repeats in all lanes.
+struct Argument {
+  int value = -1;
+  Address memory;
+  Argument(int v) : value(v) {}
+  explicit Argument(const Address& at) : memory(at) {}
+};
+
+class VectorCode {
+ public:
+  // lanes: elements that one pass of the loop handles.
+  explicit VectorCode(int lanes) : lanes_(lanes) {}
+  int lanes() const { return lanes_; }
+
+  // A constant in all lanes, as an argument of an instruction that takes 4 or 8 byte elements.
+  Argument constant(uint64_t bits);
+  // An element in memory, in all lanes of a register.
+  int broadcast(int bytes, const Address& at);
+
+  // dst = op(a, b). bytes: of an element of the result, which decides the length of the vectors
+  // together with `wider`, the bytes of a larger source element.
+  int binary(Opcode op, int bytes, int a, const Argument& b, int immediate = -1);
+  int unary(Opcode op, int bytes, const Argument& a, int immediate = -1, int wider = 0);
+  // The same for an instruction whose destination is ModRM's last operand.
+  int narrow(Opcode op, int bytes, int wider, int a, int immediate = -1);
+  // a * b + c, rounded once. wide: float64.
+  int fma(bool wide, int a, int b, const Argument& c);
+  // A mask of the lanes where a comparison holds.
+  int compare(Opcode op, int bytes, int a, const Argument& b, int immediate = -1);
+  // mask ? b : a, and mask ? op(a, b) : 0.
+  int blend(Opcode op, int bytes, int mask, int a, const Argument& b);
+  int masked(Opcode op, int bytes, int mask, int a, const Argument& b, int immediate = -1);
+  // An operation on masks by its VEX opcode; b is -1 for negation.
+  int mask_op(int code, int a, int b);
+
+  // Elements at `at`, one for each lane. The last pass may have fewer elements than lanes.
+  int load(int bytes, const Address& at);
+  void store(int bytes, const Address& at, int value);
+
+  bool is_mask(int value) const { return values_[size_t(value)].mask; }
+
+  // Writes one pass of the loop. partial: accesses memory only in the lanes of mask register 1.
+  // Returns the 64-byte slots of the stack that it uses, from rsp on.
+  int emit(Encoder& out, bool partial) const;
+  const std::vector<uint64_t>& constants() const { return constants_; }
+
+ private:
+  enum class Form : uint8_t { plain, narrowing, fma, mask, load, store };
+  struct Instruction {
+    Form form;
+    Opcode op;
+    int length; // bytes of the vectors
+    int dst, first, last, third; // values, or -1; third: an fma's addend
+    int mask = -1;
+    bool zero = false, has_memory = false, repeat = false;
+    int immediate = -1;
+    Address memory = {};
+  };
+  struct Value { bool mask; };
+  friend class Allocation;
+
+  int value(bool mask) {
+    values_.push_back({mask});
+    return int(values_.size()) - 1;
+  }
+  int length(int bytes) const { return lanes_ * bytes; }
+  Instruction start(Form form, Opcode op, int length, const Argument& last) const;
+
+  int lanes_;
+  std::vector<Value> values_;
+  std::vector<Instruction> instructions_;
+  std::vector<uint64_t> constants_;
+  std::map<uint64_t, int32_t> constant_at_;
+  std::map<std::pair<int, std::pair<int, int32_t>>, int> broadcasts_;
+};
+
+} // namespace ftm::native
