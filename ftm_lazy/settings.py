@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ftm_backend.target import presets
+from ftm_backend.target import presets, tuning
 
 __all__ = ["DEBUG_KEYS", "Settings", "SettingsError", "current", "read", "table"]
 
@@ -129,6 +129,10 @@ def _machine(text: str) -> str:
     )
 
 
+def _choices(text: str) -> str:
+    return ",".join(f"{decision}={choice}" for decision, choice in tuning.parse(text))
+
+
 def _executor(text: str) -> str:
     if text not in ("machine", "reference"):
         raise ValueError("valid values: machine, reference")
@@ -216,6 +220,15 @@ class Settings:
         presets.DEFAULT,
         presets.DEFAULT,
         f"Target machine: {', '.join(presets.NAMES)}, or the path of a machine library (.so).",
+    )
+    tune: str = _setting(
+        "FTM_TUNE",
+        _choices,
+        "",
+        "off",
+        "Choices that override the compiler's cost model, such as `fuse-conv-prologue=keep`, "
+        "separated by commas. Fusions: `keep` or `fuse`. Decisions: "
+        f"{', '.join(tuning.DECISIONS)}.",
     )
     strict: bool = _setting(
         "FTM_STRICT",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from ftm_backend.target import tuning
+
 __all__ = ["CompileOptions"]
 
 
@@ -23,6 +25,9 @@ class CompileOptions:
     cores: int = _decides(0)
     """Cores that the cost model assumes; 0: the preset's number. The program runs on any number."""
 
+    tune: str = _decides("")
+    """Choices that the user makes instead of the cost model (`ftm_backend.target.tuning`)."""
+
     keep_texts: bool = False
     """Keep the text of every stage in the executable (`Executable.texts`)."""
 
@@ -37,7 +42,8 @@ class CompileOptions:
     """Directory for the input of a stage that fails; empty: a private temporary directory."""
 
     def __post_init__(self) -> None:
-        """Check ``cores``."""
+        """Check ``cores`` and ``tune``."""
+        tuning.parse(self.tune)
         if self.cores < 0:
             raise ValueError(f"cores must be 0 (the preset's number) or more, not {self.cores}")
 

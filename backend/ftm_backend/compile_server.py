@@ -139,7 +139,10 @@ def _compile(header: dict[str, Any], body: bytes, shelf: _Shelf | None) -> bytes
     if header.get("infer"):
         return str(driver.infer_sizes(Trace.parse(body.decode())) or "").encode()
     options = CompileOptions(
-        machine=header["machine"], cores=header["cores"], keep_texts=header["texts"]
+        machine=header["machine"],
+        cores=header["cores"],
+        tune=header["tune"],
+        keep_texts=header["texts"],
     )
     return driver.compile(body.decode(), options, shelf).to_bytes()
 

@@ -315,7 +315,8 @@ class CompileClient:
         return self._workers.first.pid
 
     def _key(self, text: str) -> CacheKey:
-        return CacheKey(text, source_hash(), self._settings.preset, self._settings.cores)
+        settings = self._settings
+        return CacheKey(text, source_hash(), settings.preset, settings.cores, settings.tune)
 
     def _find(self, text: str) -> Executable | None:
         key = self._key(text)
@@ -376,7 +377,13 @@ class CompileClient:
         return None
 
     def _compile(self, text: str, texts: bool, why: str = "", store: bool = True) -> Executable:
-        request = {"machine": self._settings.preset, "cores": self._settings.cores, "texts": texts}
+        settings = self._settings
+        request = {
+            "machine": settings.preset,
+            "cores": settings.cores,
+            "tune": settings.tune,
+            "texts": texts,
+        }
         program, _ = self._workers.compile(text, request, why)
         if store and self._compiler_hash() is not None:
             self._cache.put(self._key(text), program)

@@ -60,6 +60,7 @@ class CacheKey(KeyPart):
         compiler: Hash of the compiler's source (`ftm_backend.compile_server.source_hash`).
         machine: Name of the machine preset.
         cores: Number of cores.
+        tune: Choices that override the cost model.
     """
 
     suffix = disk_cache_size.PROGRAM
@@ -67,6 +68,7 @@ class CacheKey(KeyPart):
     compiler: str
     machine: str
     cores: int
+    tune: str = ""
 
 
 @dataclass(frozen=True)

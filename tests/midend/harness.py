@@ -8,17 +8,25 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from ftm_backend import assembler, codegen, mlir
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.target import presets
+from ftm_backend.target.presets import MachineParameters
 from midend import reference
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
 TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 2e-2}
 """Of sums of a few elements, by dtype, relative and absolute."""
+
+
+def tune(monkeypatch: pytest.MonkeyPatch, **choices: str) -> None:
+    """Makes these choices instead of the cost model, as ``FTM_TUNE`` does; ``_`` stands for ``-``."""
+    named = {name.replace("_", "-"): choice for name, choice in choices.items()}
+    monkeypatch.setattr(MachineParameters, "choice", lambda self, name: named.get(name, ""))
 
 
 def stages(text: str, machine: presets.MachineParameters | None = None) -> dict[str, str]:

@@ -14,11 +14,10 @@ from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import KernelModule
 from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.transforms.fusion import fuse_col2im_epilogue
 from ftm_backend.midend.transforms.tensor import conv_transpose_to_col2im
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
-from midend.harness import DTYPES, TOLERANCE
+from midend.harness import DTYPES, TOLERANCE, tune
 from midend.test_conv_transpose_to_col2im import SHAPES, convolution, gradient
 from ops.arrays import from_numpy, to_numpy
 
@@ -125,9 +124,7 @@ def moved(program: Program) -> int:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both passes always pay."""
     monkeypatch.setattr(conv_transpose_to_col2im, "_phases_cycles", lambda *_: math.inf)
-    monkeypatch.setattr(
-        fuse_col2im_epilogue, "_gain", lambda fold, user, moved, machine: float(len(moved))
-    )
+    tune(monkeypatch, fuse_col2im_epilogue="fuse")
 
 
 @pytest.mark.usefixtures("always")
@@ -208,9 +205,7 @@ def test_an_updated_tensor_is_read_when_it_is_complete(
 ) -> None:
     """The gradient of a grouped convolution with strides is spread between zeros by an update,
     whose parts are written after the fold."""
-    monkeypatch.setattr(
-        fuse_col2im_epilogue, "_gain", lambda fold, user, moved, machine: float(len(moved))
-    )
+    tune(monkeypatch, fuse_col2im_epilogue="fuse")
     backward = "aten::convolution_backward(grad_output=%{}, input=%1, weight=%{}, bias_sizes=none, stride=[2,2], padding=[{}], dilation=[1,1], "
     backward += "output_padding=[0,0], transposed=false, groups={}, output_mask=[true,false,false]) : f32[5,6,14,18], none, none"
     text = "\n".join([

@@ -20,9 +20,9 @@ from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     match_conv_backward,
     plan_conv_backward,
 )
-from ftm_backend.midend.transforms.fusion import fuse_conv_backward
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
+from midend.harness import tune
 
 M7032 = presets.load("m7032")
 KINDS = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -116,12 +116,7 @@ def grouped(text: str) -> KernelModule:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It pays wherever it is possible."""
-
-    def pays(image: object, weights: object, machine: object) -> bool:
-        found = match_conv_backward([*image.statements, *weights.statements], machine)
-        return found is not None and plan_conv_backward(found, machine) is not None
-
-    monkeypatch.setattr(fuse_conv_backward, "_pays", pays)
+    tune(monkeypatch, fuse_conv_backward="fuse")
     monkeypatch.setattr(
         "ftm_backend.midend.transforms.tensor.conv_transpose_to_col2im._phases_cycles",
         lambda *_: float("inf"),
@@ -219,7 +214,7 @@ def test_large_images_stay_two_kernels() -> None:
 def test_a_plan_counts_the_cores_of_each_trip(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights that are updated by a kernel of their own: ten panels on eight cores would leave DDR
     idle in the second trip."""
-    monkeypatch.setattr(fuse_conv_backward, "_pays", lambda *_: False)
+    tune(monkeypatch, fuse_conv_backward="keep")
     text = steps(16, 256, 512, 1)
     (weights,) = (kernel for kernel in grouped(text).kernels if kernel.kind == "contraction")
     plan = schedule(weights.aligned, M7032).plan

@@ -16,10 +16,9 @@ from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index
 from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule_with_prologue
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
-from ftm_backend.midend.transforms.fusion import fuse_conv_prologue
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
-from midend.harness import DTYPES, TOLERANCE
+from midend.harness import DTYPES, TOLERANCE, tune
 from ops.arrays import from_numpy, to_numpy
 
 M7032 = presets.load("m7032")
@@ -193,7 +192,7 @@ BLOCKS = {
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It always pays."""
-    monkeypatch.setattr(fuse_conv_prologue, "_pays", lambda *_: True)
+    tune(monkeypatch, fuse_conv_prologue="fuse")
 
 
 def image_is_made(program: KernelProgram) -> bool:

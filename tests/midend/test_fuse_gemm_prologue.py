@@ -17,10 +17,10 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.program import KernelProgram
-from ftm_backend.midend.transforms.fusion import fuse_gemm_prologue
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule_with_prologue
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
-from midend.harness import DTYPES, TOLERANCE
+from midend.harness import DTYPES, TOLERANCE, tune
 from ops.arrays import from_numpy, to_numpy
 
 M7032 = presets.load("m7032")
@@ -186,11 +186,7 @@ CASES = {
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", CASES)
 def test_every_factor(name: str, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fits(kernel: object, product: object, machine: object) -> bool:
-        return pays(kernel, product, machine) or True  # type: ignore[arg-type]
-
-    pays = fuse_gemm_prologue._pays
-    monkeypatch.setattr(fuse_gemm_prologue, "_pays", fits)
+    tune(monkeypatch, fuse_gemm_prologue="fuse")
     program = planned(CASES[name], cores)
     assert any(kernel.kind == "computed" for kernel in program.kernels) == (cores > 1)
     text = compiled(program)
@@ -201,7 +197,7 @@ def test_every_factor(name: str, cores: int, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["transposed", "a network's first weights"])
 def test_every_type(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuse_gemm_prologue, "_pays", lambda *_: True)
+    tune(monkeypatch, fuse_gemm_prologue="fuse")
     product = replace(CASES[name], dtype=dtype)
     check(product, compiled(planned(product, 3)), 3)
 
@@ -209,7 +205,7 @@ def test_every_type(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("kilobytes", [40, 96])
 @pytest.mark.parametrize("name", CASES)
 def test_small_scratchpads(name: str, kilobytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuse_gemm_prologue, "_pays", lambda *_: True)
+    tune(monkeypatch, fuse_gemm_prologue="fuse")
     check(
         CASES[name], compiled(planned(CASES[name], 3, replace(M7032, am_bytes=kilobytes * 1024))), 3
     )
@@ -221,9 +217,7 @@ def test_a_network_s_first_weights_pay() -> None:
     program = planned(product, 8)
     assert program.kernels[0].kind == "computed"
     (kernel,) = [k for k in program.kernels if k.kind == "computed"]
-    plan = fuse_gemm_prologue.schedule_with_prologue(
-        kernel.aligned, kernel.statements[:-1], kernel.machine
-    ).plan
+    plan = schedule_with_prologue(kernel.aligned, kernel.statements[:-1], kernel.machine).plan
     text = compiled(program)
     (charged,) = [
         k.cycles

@@ -19,10 +19,9 @@ from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
-from ftm_backend.midend.transforms.fusion import fuse_gemm_reduction
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
-from midend.harness import DTYPES, TOLERANCE
+from midend.harness import DTYPES, TOLERANCE, tune
 from ops.arrays import from_numpy, to_numpy
 
 M7032 = presets.load("m7032")
@@ -160,7 +159,7 @@ LAYERS = {
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It always pays."""
-    monkeypatch.setattr(fuse_gemm_reduction, "_pays", lambda *_: True)
+    tune(monkeypatch, fuse_gemm_reduction="fuse")
 
 
 @pytest.mark.usefixtures("always")

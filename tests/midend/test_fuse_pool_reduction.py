@@ -18,10 +18,9 @@ from ftm_backend import assembler, codegen, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.transforms.fusion import fuse_pool_reduction
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
-from midend.harness import DTYPES, TOLERANCE
+from midend.harness import DTYPES, TOLERANCE, tune
 from midend.test_rematerialize_pool_inputs import Stem
 from ops.arrays import from_numpy, to_numpy
 
@@ -100,7 +99,7 @@ class Sums:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It pays wherever it is possible."""
-    monkeypatch.setattr(fuse_pool_reduction, "_pays", lambda *_: True)
+    tune(monkeypatch, fuse_pool_reduction="fuse")
     compiled.cache_clear()
 
 
@@ -194,7 +193,7 @@ def test_it_is_done_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled.cache_clear()
     text, joined = compiled(program, 8, M7032)
     assert joined
-    monkeypatch.setattr(fuse_pool_reduction, "_pays", lambda *_: False)
+    tune(monkeypatch, fuse_pool_reduction="keep")
     compiled.cache_clear()
     apart, _ = compiled(program, 8, M7032)
     assert (

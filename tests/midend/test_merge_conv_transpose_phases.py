@@ -146,7 +146,9 @@ def test_phases_of_a_row_are_one_product(
 ) -> None:
     monkeypatch.setitem(SHAPES, name, JOINED[name])
     for module in (fuse_interior_padding, merge_conv_transpose_phases):
-        monkeypatch.setattr(module, "cycles", lambda statement, machine: 1e9)  # it always pays
+        monkeypatch.setattr(
+            module, "contraction_cycles", lambda statement, machine: 1e9
+        )  # it always pays
     text, arrays, wanted = gradient(name, dtype)
     assembly = driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=cores))
     assert "TRANS.ZIP" in assembly

@@ -23,7 +23,7 @@ from ftm_backend.midend.kernel_ir.verifier import verify_kernels
 from ftm_backend.midend.lowering.registry import LOWERINGS
 from ftm_backend.midend.retry_policy import Restrictions, after_kernel
 from ftm_backend.midend.schedule.loop_nest import tiling
-from ftm_backend.midend.transforms.fusion import fuse_gemm_reduction
+from ftm_backend.midend.transforms.fusion.fusion_rule import FusionContext
 from ftm_backend.pass_manager import VerifyError
 from ftm_backend.target import presets
 
@@ -165,7 +165,7 @@ def test_a_pass_is_left_out(
     monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]
 ) -> None:
     monkeypatch.setattr(
-        fuse_gemm_reduction, "_is_stored_without", lambda *_: True
+        FusionContext, "is_stored_without", lambda *_: True
     )  # the product's blocks are not stored: no sums go with them
     check(SUM, "m7032", 2)
     (message,) = undone()

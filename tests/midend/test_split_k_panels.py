@@ -25,6 +25,7 @@ from midend import (
     test_fuse_gemm_prologue,
     test_split_k,
 )
+from midend.harness import tune
 
 M7032 = presets.load("m7032")
 M, N, K = test_deferred_epilogue.M, test_deferred_epilogue.N, test_deferred_epilogue.K
@@ -140,9 +141,7 @@ def test_updates(
     always: list[TilingProblem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int
 ) -> None:
     """Weights that are updated with their gradient where its parts are added up."""
-    monkeypatch.setattr(
-        "ftm_backend.midend.transforms.fusion.fuse_conv_backward._pays", lambda *_: False
-    )
+    tune(monkeypatch, fuse_conv_backward="keep")
     made = test_fuse_conv_backward.program(name)
     with Machine(cores=cores, checked=True) as emulator:
         got = emulator.load(
@@ -158,9 +157,7 @@ def test_updates(
 def test_factors_that_are_computed(
     always: list[TilingProblem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int
 ) -> None:
-    monkeypatch.setattr(
-        "ftm_backend.midend.transforms.fusion.fuse_gemm_prologue._pays", lambda *_: True
-    )
+    tune(monkeypatch, fuse_gemm_prologue="fuse")
     program = test_fuse_gemm_prologue.planned(test_fuse_gemm_prologue.CASES[name], 8)
     assert any(kernel.kind == "computed" for kernel in program.kernels)
     test_fuse_gemm_prologue.check(

@@ -17,13 +17,9 @@ from ftm_backend.midend.kernel_ir.verifier import verify_kernels
 from ftm_backend.midend.lowering.lower_kernels import lower_kernels
 from ftm_backend.midend.retry_policy import NONE, Restrictions
 from ftm_backend.midend.transforms.fusion.fuse_attention import fuse_attention
-from ftm_backend.midend.transforms.fusion.fuse_col2im_epilogue import fuse_col2im_epilogue
-from ftm_backend.midend.transforms.fusion.fuse_conv_backward import fuse_conv_backward
-from ftm_backend.midend.transforms.fusion.fuse_conv_prologue import fuse_conv_prologue
-from ftm_backend.midend.transforms.fusion.fuse_gemm_prologue import fuse_gemm_prologue
-from ftm_backend.midend.transforms.fusion.fuse_gemm_reduction import fuse_gemm_reduction
 from ftm_backend.midend.transforms.fusion.fuse_ops import fuse_ops
-from ftm_backend.midend.transforms.fusion.fuse_pool_reduction import fuse_pool_reduction
+from ftm_backend.midend.transforms.fusion.fusion_rule import FusionRule
+from ftm_backend.midend.transforms.fusion.rules import AFTER_ALGORITHMS, BEFORE_ALGORITHMS
 from ftm_backend.midend.transforms.fusion.select_line_buffers import line_buffer_pooling
 from ftm_backend.midend.transforms.fusion.select_transposes import lower_transposes
 from ftm_backend.midend.transforms.memory.assign_buffers import assign_buffers
@@ -85,6 +81,14 @@ CALLS = IRFormat("calls", text.print_program, _read_outlined, ".mlir")
 
 TILES = IRFormat("tiles", print_tiles, lambda content, machine: read_tiles(content), ".tiles")
 """Kernels on tiles in scratchpad, with DMA between tiles and buffers."""
+
+
+def _rule(rule: FusionRule) -> Pass:
+    """Return the pass that applies a fusion rule."""
+    return Pass(
+        rule.name, rule, in_place(KERNELS), rule.doc, optional=True, requires=(OVERLAPPING_DMA,)
+    )
+
 
 PASSES: tuple[Pass, ...] = (
     Pass(
@@ -178,38 +182,7 @@ PASSES: tuple[Pass, ...] = (
         optional=True,
         requires=(OVERLAPPING_DMA,),
     ),
-    Pass(
-        "fuse-conv-backward",
-        fuse_conv_backward,
-        in_place(KERNELS),
-        "Fuse both gradients of a convolution with the weight update, to read the weights once.",
-        optional=True,
-        requires=(OVERLAPPING_DMA,),
-    ),
-    Pass(
-        "fuse-col2im-epilogue",
-        fuse_col2im_epilogue,
-        in_place(KERNELS),
-        "Apply elementwise consumers of a transposed convolution before its result is stored.",
-        optional=True,
-        requires=(OVERLAPPING_DMA,),
-    ),
-    Pass(
-        "fuse-gemm-prologue",
-        fuse_gemm_prologue,
-        in_place(KERNELS),
-        "Compute a matmul operand in the kernel of the matmul, if nothing else reads it.",
-        optional=True,
-        requires=(OVERLAPPING_DMA,),
-    ),
-    Pass(
-        "fuse-conv-prologue",
-        fuse_conv_prologue,
-        in_place(KERNELS),
-        "Apply batch norm and ReLU while a convolution loads its input, instead of storing it.",
-        optional=True,
-        requires=(OVERLAPPING_DMA,),
-    ),
+    *map(_rule, BEFORE_ALGORITHMS),
     Pass(
         "lower-transposes",
         lower_transposes,
@@ -226,22 +199,7 @@ PASSES: tuple[Pass, ...] = (
         optional=True,
         requires=(OVERLAPPING_DMA,),
     ),
-    Pass(
-        "fuse-pool-reduction",
-        fuse_pool_reduction,
-        in_place(KERNELS),
-        "Compute partial sums of a pooling's result in its kernel, one for each plane.",
-        optional=True,
-        requires=(OVERLAPPING_DMA,),
-    ),
-    Pass(
-        "fuse-gemm-reduction",
-        fuse_gemm_reduction,
-        in_place(KERNELS),
-        "Compute partial sums of a matmul's result in its kernel, one for each block.",
-        optional=True,
-        requires=(OVERLAPPING_DMA,),
-    ),
+    *map(_rule, AFTER_ALGORITHMS),
     Pass(
         "defer-input-overwrites",
         defer_input_overwrites,

@@ -24,6 +24,7 @@ examples:
   ftm-opt --ftm-pipeline a.mlir                          all passes, from linalg to assembly
   ftm-opt --ftm-pipeline --print-changed a.mlir -o a.lan and what each pass changes
   ftm-opt --pass-pipeline='builtin.module(canonicalize)' a.mlir
+  ftm-opt --fuse-gemm-prologue --explain --machine m7032 a.mlir   and why
   ftm-opt --verify a.mlir                                parse, verify and print
 """
 
@@ -80,6 +81,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--cores", type=int, default=0, help="cores to plan for (default: the preset's)"
+    )
+    parser.add_argument(
+        "--tune",
+        default="",
+        metavar="DECISION=CHOICE,...",
+        help="decide instead of the cost model, as FTM_TUNE does",
+    )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="print each decision and the modelled cycles of all alternatives, to standard error",
     )
     passes = parser.add_argument_group("passes, run in the order of the command line")
     passes.add_argument(
@@ -208,13 +220,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0, or 2 for wrong usage, a wrong input or a pass that fails.
     """
     given = _parser().parse_args(arguments)
-    from ftm_backend.target import presets
+    from ftm_backend.midend.schedule.choose import explaining
+    from ftm_backend.target import presets, tuning
 
     cores = bounded("--cores", given.cores, 0, MOST_CORES)
     with naming("--machine", presets.UnknownPreset):
         machine = presets.load(given.machine)
-    if cores:
-        machine = replace(machine, cores=cores)
+    with naming("--tune", ValueError):
+        machine = replace(machine, cores=cores or machine.cores, choices=tuning.parse(given.tune))
     if given.list_passes:
         print(_listing(machine))
         return 0
@@ -223,9 +236,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = [p.name for p in select(_passes(), machine)] if name == "all" else [name]
         for single in names:
             # an exception of a pass is its diagnosis, for the user to read
-            with naming(f"{given.file}: pass {single}", Exception):
+            with naming(f"{given.file}: pass {single}", Exception), explaining() as choices:
                 before = program.text() if given.print_changed else ""
                 program.run(kind, single)
+                for choice in choices if given.explain else ():
+                    print(choice, file=sys.stderr)
                 if given.print_changed:
                     _print_changes(single, before, program.text())
     with naming(f"{given.file}: reading the input", Exception):

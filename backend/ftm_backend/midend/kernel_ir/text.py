@@ -21,10 +21,12 @@ from ftm_backend.ir.linalg.function import (
     Value,
 )
 from ftm_backend.ir.linalg.printer import FunctionPrinter, tensor_type
+from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
 from ftm_backend.midend.kernel_ir.program import KernelProgram
-from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder, place_results
+from ftm_backend.midend.transforms.fusion.fuse_ops import place_results
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
+from ftm_backend.midend.transforms.fusion.kernel_builder import KernelBuilder
 from ftm_backend.midend.transforms.memory.outline_kernels import KernelCall
 from ftm_backend.mlir_stubs import Module, Operation
 from ftm_backend.target.presets import MachineParameters
@@ -44,23 +46,12 @@ class _Printer(FunctionPrinter):
     ) -> None:
         super().__init__(function, attributes)
         self._kernels, self._calls = kernels, dict(zip(kernels, calls, strict=bool(calls)))
-        self._users: dict[Value, list[Statement | Update | SequentialLoop | None]] = {}
+        self._uses = FunctionUses(function, nested=True)
         self._holders: dict[Statement, list[set[Statement]]] = {}
         for kernel in kernels:
             members = set(kernel.statements)
             for statement in kernel.statements:
                 self._holders.setdefault(statement, []).append(members)
-        self._note(function)
-
-    def _note(self, function: LinalgFunction) -> None:
-        """Record the users of all values of a function."""
-        for tensor in function.results:
-            self._users.setdefault(tensor.value, []).append(None)
-        for item in function.body:
-            for value in item.reads():
-                self._users.setdefault(value, []).append(item)
-            if isinstance(item, SequentialLoop):
-                self._note(item.body)
 
     def body(self) -> None:
         self._body(self.function, self._kernels)
@@ -94,10 +85,12 @@ class _Printer(FunctionPrinter):
                 done.add(update.result)
                 waiting.remove(update)
 
-    def _outside(self, user: Statement | Update | SequentialLoop | None, value: Value) -> bool:
-        """Return whether ``user`` reads a value in a kernel that does not compute it."""
-        return not isinstance(user, Statement) or any(
-            value.producer not in held for held in self._holders[user]
+    def _is_read_outside(self, value: Value) -> bool:
+        """Return whether something but a kernel that computes ``value`` uses it."""
+        return value in self._uses.results or any(
+            not isinstance(user, Statement)
+            or any(value.producer not in held for held in self._holders[user])
+            for user in self._uses.readers(value)
         )
 
     def _kernel(self, kernel: Kernel) -> None:
@@ -117,12 +110,7 @@ class _Printer(FunctionPrinter):
             if s not in first
             for r in s.results
         }
-        yielded = [
-            r.value
-            for s in first
-            for r in s.results
-            if any(self._outside(user, r.value) for user in self._users.get(r.value, ()))
-        ]
+        yielded = [r.value for s in first for r in s.results if self._is_read_outside(r.value)]
         lines, self.lines = self.lines, []
         self.indent += "  "
         shared = dict(self._once), dict(self._uniform)

@@ -7,8 +7,8 @@ its producer. Code generation would then address a value without memory, far fro
 from __future__ import annotations
 
 from ftm_backend.ir.linalg.function import Statement, Update, Value, statements_of
+from ftm_backend.midend.analysis.use_def import home_of, makers_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
-from ftm_backend.midend.transforms.fusion.fuse_ops import home_of, makers_of
 from ftm_backend.pass_manager import VerifyError
 
 __all__ = ["verify_kernels"]

@@ -99,6 +99,13 @@ class MachineParameters:
     reduce_cycles: float
     """Cycles to reduce a vector register across its lanes, amortized over independent rows."""
 
+    choices: tuple[tuple[str, str], ...] = ()
+    """Pairs of a decision and the alternative that the user wants instead of the cheapest one."""
+
+    def choice(self, decision: str) -> str:
+        """Return the alternative that the user wants; empty if the cost model decides."""
+        return dict(self.choices).get(decision, "")
+
     @property
     def tile_buffers(self) -> int:
         """Buffers of each tile in a loop: with two, the next tile loads during computation."""

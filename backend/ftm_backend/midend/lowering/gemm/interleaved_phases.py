@@ -17,11 +17,11 @@ from ftm_backend.ir.linalg.function import (
     Value,
     united_origins,
 )
+from ftm_backend.midend.schedule.cost import contraction_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction
-from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["PhaseTaps", "Products", "cheapest", "cycles"]
+__all__ = ["PhaseTaps", "Products", "cheapest"]
 
 MOST_COLUMNS = 512
 """Most columns of a block of both phases."""
@@ -51,12 +51,6 @@ class PhaseTaps:
     tap: int
 
 
-def cycles(statement: Statement, machine: MachineParameters) -> float:
-    """Return the modelled cycles of a product."""
-    plan = schedule([statement], machine).plan
-    return plan.cycles if plan is not None else 0.0
-
-
 def cheapest(
     products: Products, taps: PhaseTaps, machine: MachineParameters
 ) -> tuple[float, Statement] | None:
@@ -64,7 +58,9 @@ def cheapest(
 
     None if there is none.
     """
-    priced = [(cycles(made, machine), made) for made in _candidates(products, taps, machine)]
+    priced = [
+        (contraction_cycles(made, machine), made) for made in _candidates(products, taps, machine)
+    ]
     return min(priced, key=lambda each: each[0], default=None)
 
 

@@ -1,4 +1,4 @@
-"""Pass ``fuse-conv-prologue``: apply batch norm and ReLU in the convolutions that read them.
+"""Rule ``fuse-conv-prologue``: apply batch norm and ReLU in the convolutions that read them.
 
 Example: ``y = conv(x)``, ``z = relu(a * y + b)``, where ``a`` and ``b`` come from the statistics of
 the channels of ``y``. The next convolution reads ``z``; in the backward pass the gradient of its
@@ -12,7 +12,9 @@ Both changes pay only together, so the pass compares the cost of all kernels bef
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from ftm_backend.ir.linalg.function import Node, Statement, Value, walk
@@ -23,28 +25,23 @@ from ftm_backend.midend.analysis.feature_map_consumers import (
     can_recompute,
     recompute_feature_map,
 )
-from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
+from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm.prologue import composed_element
+from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums
+from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain
 from ftm_backend.midend.transforms.fusion.fuse_gemm_reduction import (
     FusedSum,
-    can_fuse_sums,
     move_sums,
     summed,
     sums_of,
 )
-from ftm_backend.midend.transforms.fusion.fuse_ops import (
-    KernelBuilder,
-    homes,
-    overwritten,
-    rebuild_kernels,
-)
+from ftm_backend.midend.transforms.fusion.fuse_gemm_reduction import is_anchor as can_compute_sums
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
+from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
 from ftm_backend.midend.transforms.tensor.producer_inlining import is_elementwise
-from ftm_backend.target import cost_rules
-from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["fuse_conv_prologue"]
+__all__ = ["candidates", "is_anchor"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,27 +77,28 @@ class _FeatureMap:
         return self.makers[-1].results[0].value
 
 
-def fuse_conv_prologue(module: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Let convolutions compute such feature maps, except inside of sequential loops."""
-    inside: Inside = {}
-    for product in list(filter(can_fuse_sums, module.kernels)):
-        if product not in module.kernels:
-            continue  # an earlier feature map was fused into it
-        for user in [
-            k
-            for k in module.kernels
-            if product.outputs[0] in k.inputs and k.kind == "nest" and k.repeat is None
-        ]:
-            feature_map = _match(module, product, user)
-            if feature_map is not None and _compute(module, feature_map, inside, machine):
-                break
-    return module
+def is_anchor(kernel: Kernel) -> bool:
+    """Return whether a kernel is a matmul that stores one tensor of constant sizes."""
+    return can_compute_sums(kernel)
+
+
+def candidates(context: FusionContext, product: Kernel) -> Iterator[Candidate]:
+    """Yield fusions of each kernel that computes a feature map from the matmul's result."""
+    for user in context.users(product, "nest"):
+        feature_map = _match(context, product, user)
+        fusion = None if feature_map is None else _plan(context, feature_map)
+        if fusion is not None:
+            yield Candidate(
+                (product, user, *(consumer.kernel for consumer in fusion.consumers)),
+                partial(_cycles, context, fusion),
+                partial(_apply, context, fusion),
+            )
 
 
 # --- matching
 
 
-def _match(module: KernelModule, product: Kernel, user: Kernel) -> _FeatureMap | None:
+def _match(context: FusionContext, product: Kernel, user: Kernel) -> _FeatureMap | None:
     """Return the feature map that ``user`` computes from the result of ``product``.
 
     None if there is none, or if something other than kernels reads it.
@@ -111,18 +109,12 @@ def _match(module: KernelModule, product: Kernel, user: Kernel) -> _FeatureMap |
         for s in user.statements
         if is_elementwise(s, made.shape) and s.results[0].value in user.outputs
     ]
-    needed = {tensor.value for tensor in module.function.results}
-    needed.update(
-        value
-        for item in module.function.body
-        if not isinstance(item, Statement)
-        for value in item.reads()
-    )
+    is_in_place = any(tie is not None for tie in user.ties)
     if (
         len(last) != 1
         or user.one_core
-        or any(tie is not None for tie in user.ties)
-        or last[0].results[0].value in needed
+        or is_in_place
+        or not context.uses.escapes.isdisjoint(last[0].writes())
     ):
         return None
     makers = _makers(last[0], user, made.shape)
@@ -132,21 +124,21 @@ def _match(module: KernelModule, product: Kernel, user: Kernel) -> _FeatureMap |
     sums = sums_of(made, kept)
     if element is None or not sums or any(not inner.isdisjoint(s.reads()) for s in kept):
         return None
-    wide = {
-        n.payload.value
-        for n in walk([element])
-        if n.op == "in" and prod(n.payload.value.shape) == prod(made.shape)
-    }
+    if _wide_inputs(element, made) != {made}:
+        return None
     others = _together(kept)
     about = next(each for each in others if sums[0].statement in each)
     others.remove(about)
-    if (
-        wide != {made}
-        or any(each.statement not in about for each in sums)
-        or any(common_domain(each) is None for each in others)
-    ):
+    are_together = all(each.statement in about for each in sums)
+    if not are_together or any(common_domain(each) is None for each in others):
         return None
     return _FeatureMap(product, user, makers, element, about, others, sums)
+
+
+def _wide_inputs(element: Node, like: Value) -> set[Value]:
+    """Return the tensors of the size of ``like`` that an element is computed from."""
+    read = {node.payload.value for node in walk([element]) if node.op == "in"}
+    return {value for value in read if prod(value.shape) == prod(like.shape)}
 
 
 def _together(statements: list[Statement]) -> list[list[Statement]]:
@@ -180,111 +172,120 @@ def _makers(last: Statement, user: Kernel, shape: tuple[int, ...]) -> list[State
 # --- rewriting
 
 
-def _compute(
-    module: KernelModule, feature_map: _FeatureMap, inside: Inside, machine: MachineParameters
-) -> bool:
-    """Let all consumers of a feature map compute it, if they can and that takes fewer cycles.
+@dataclass(frozen=True, eq=False)
+class _Fusion:
+    """A feature map, the consumers that recompute it, and the sums of their product's result.
 
-    Returns:
-        Whether they do.
+    Attributes:
+        feature_map: The feature map.
+        producer: Its statements, with and without a border.
+        consumers: The kernels that recompute it.
+        parts: The partial sums that the product computes.
+        extra_cycles: Modelled cycles that consumers and product take longer.
+        inside: Tensors of ones that the module has.
     """
-    makers = FeatureMapProducer(
+
+    feature_map: _FeatureMap
+    producer: FeatureMapProducer
+    consumers: list[FeatureMapConsumer]
+    parts: PartialSums
+    extra_cycles: float
+    inside: Inside
+
+
+def _plan(context: FusionContext, feature_map: _FeatureMap) -> _Fusion | None:
+    """Return how all consumers of a feature map recompute it; None if one cannot."""
+    inside = _ones_of(context)
+    producer = FeatureMapProducer(
         feature_map.value, feature_map.element, feature_map.made, dict(inside)
     )
-    kernels = [kernel for kernel in module.kernels if feature_map.value in kernel.inputs]
-    if not all(
-        can_recompute(kernel) and _may_wait(module, feature_map, kernel) for kernel in kernels
-    ):
-        return False
-    readers: list[FeatureMapConsumer] = []
+    kernels = context.uses.readers(feature_map.value)
+    if not all(can_recompute(k) and _may_wait(context, feature_map, k) for k in kernels):
+        return None
+    sums = summed(feature_map.product, feature_map.sums, context.machine)
+    if sums is None:
+        return None
+    parts, extra_cycles = sums
+    consumers: list[FeatureMapConsumer] = []
     for kernel in kernels:
-        reader = recompute_feature_map(kernel, makers, machine)
-        if reader is None or not _pays(
-            feature_map, sum(each.extra_cycles for each in (*readers, reader)), machine
-        ):
-            return False
-        readers.append(reader)
-    sums, at = (
-        summed(feature_map.product, feature_map.sums, machine),
-        module.kernels.index(feature_map.user),
-    )
-    if sums is None or not _pays(
-        feature_map, sums[1] + sum(reader.extra_cycles for reader in readers), machine
-    ):
-        return False
+        is_tuned = context.machine.choice("fuse-conv-prologue") == "fuse"
+        if extra_cycles >= _spared(context, feature_map) and not is_tuned:
+            return None  # the other consumers need no plan
+        consumer = recompute_feature_map(kernel, producer, context.machine)
+        if consumer is None:
+            return None
+        consumers.append(consumer)
+        extra_cycles += consumer.extra_cycles
+    return _Fusion(feature_map, producer, consumers, parts, extra_cycles, inside)
+
+
+def _ones_of(context: FusionContext) -> Inside:
+    """Return the tensors of ones that earlier fusions of this run have created."""
+    return context.shared.setdefault("ones", {})
+
+
+def _cycles(context: FusionContext, fusion: _Fusion) -> Cycles:
+    """Return the cycles of the feature map's own kernel, and the extra cycles without it."""
+    return Cycles(_spared(context, fusion.feature_map), fusion.extra_cycles)
+
+
+def _spared(context: FusionContext, feature_map: _FeatureMap) -> float:
+    """Return the cycles to load the product's result and store the feature map."""
+    return traffic_cycles(context.machine, bytes_of((feature_map.made, feature_map.value)))
+
+
+def _apply(context: FusionContext, fusion: _Fusion) -> bool:
+    feature_map, producer, inside = fusion.feature_map, fusion.producer, fusion.inside
+    at = context.module.kernels.index(feature_map.user)
     if not move_sums(
-        module,
+        context,
         feature_map.product,
         feature_map.user,
         feature_map.kept,
         feature_map.sums,
-        sums[0],
-        machine,
+        fusion.parts,
     ):
         return False
-    _replace(module, feature_map, readers, makers, machine)
-    _add(module, feature_map.others, at, machine)
-    _add(
-        module,
-        [[made] for key, (_, made) in makers.inside.items() if key not in inside],
-        0,
-        machine,
-    )
-    inside.update(makers.inside)
+    _replace(context, fusion)
+    _add(context, feature_map.others, at)
+    ones = [[made] for key, (_, made) in producer.inside.items() if key not in inside]
+    _add(context, ones, 0)
+    inside.update(producer.inside)
     return True
 
 
-def _may_wait(module: KernelModule, feature_map: _FeatureMap, reader: Kernel) -> bool:
+def _may_wait(context: FusionContext, feature_map: _FeatureMap, reader: Kernel) -> bool:
     """Return whether the inputs of the feature map are intact when ``reader`` runs."""
-    kernels = module.kernels
-    between = kernels[kernels.index(feature_map.user) : kernels.index(reader) + 1]
-    return overwritten(between).isdisjoint(
-        homes(node.payload.value for node in walk([feature_map.element]) if node.op == "in")
-    )
+    read = [node.payload.value for node in walk([feature_map.element]) if node.op == "in"]
+    return context.uses.are_intact(read, feature_map.user, reader)
 
 
-def _pays(feature_map: _FeatureMap, longer: float, machine: MachineParameters) -> bool:
-    """Return whether ``longer`` cycles are fewer than computing the map in its own kernel takes."""
-    moved = sum(
-        ELEMENT_BYTES[value.dtype] * prod(value.shape)
-        for value in (feature_map.made, feature_map.value)
-    )
-    return longer < moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
-
-
-def _replace(
-    module: KernelModule,
-    feature_map: _FeatureMap,
-    readers: list[FeatureMapConsumer],
-    makers: FeatureMapProducer,
-    machine: MachineParameters,
-) -> None:
+def _replace(context: FusionContext, fusion: _Fusion) -> None:
     """Replace the statements of the consumers by those that compute the feature map."""
-    body = module.function.body
+    body, feature_map, producer = context.module.function.body, fusion.feature_map, fusion.producer
     at = body.index(feature_map.makers[-1])
-    body[at : at + 1] = makers.statements
+    body[at : at + 1] = producer.statements
     body[:] = [
-        *(made for _, made in makers.inside.values() if made not in body),
+        *(made for _, made in producer.inside.values() if made not in body),
         *(s for s in body if s not in feature_map.makers),
     ]
-    groups = {reader.kernel: FusionGroup(reader.kind, reader.statements) for reader in readers}
-    for reader in readers:
-        for old, new in reader.replacements.items():
+    for consumer in fusion.consumers:
+        for old, new in consumer.replacements.items():
             body[body.index(old)] = new
             for value in new.writes():
                 value.producer = new
-    rebuild_kernels(module, groups, machine)
+    context.body_changed()
+    context.rebuild({c.kernel: FusionGroup(c.kind, c.statements) for c in fusion.consumers})
 
 
-def _add(
-    module: KernelModule, nests: list[list[Statement]], at: int, machine: MachineParameters
-) -> None:
+def _add(context: FusionContext, nests: list[list[Statement]], at: int) -> None:
     """Insert a kernel for each group of statements before kernel number ``at``."""
+    kernels = context.module.kernels
     for statements in nests:
         group = FusionGroup("nest", statements)
-        place_on_cores(group, machine)
-        builder = KernelBuilder(module.function, machine)
-        builder.hold([statements, *(k.statements for k in module.kernels)])
-        made = builder.kernel(group)
-        made.name = f"remainder_{len(module.kernels)}"
-        module.kernels.insert(at, made)
+        place_on_cores(group, context.machine)
+        context.builder.hold([statements, *(k.statements for k in kernels)])
+        made = context.builder.kernel(group)
+        made.name = f"remainder_{len(kernels)}"
+        kernels.insert(at, made)
+    context.kernels_changed()

@@ -1,4 +1,4 @@
-"""Pass ``fuse-gemm-reduction``: compute partial sums in the kernel of a matmul.
+"""Rule ``fuse-gemm-reduction``: compute partial sums in the kernel of a matmul.
 
 Example: batch norm needs ``sum(y)`` and ``sum((y - p) ** 2)`` for each channel of ``y = conv(x)``.
 A channel that does not fit on chip would be read again for that. Instead the convolution's kernel
@@ -12,26 +12,26 @@ This holds for any ``p``, and squares large values only after subtracting the me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import partial
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.ir.linalg.scalar_nodes import constant
-from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
+from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, partial_sums_of
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
+from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
-from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder, rebuild_kernels
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
+from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
 from ftm_backend.symbolic import is_integer
-from ftm_backend.target import cost_rules
-from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["FusedSum", "can_fuse_sums", "fuse_gemm_reduction", "move_sums", "summed", "sums_of"]
+__all__ = ["FusedSum", "candidates", "is_anchor", "move_sums", "summed", "sums_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,44 +47,28 @@ class FusedSum:
     shift: Operand | None
 
 
-def fuse_gemm_reduction(module: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Move such sums into matmul kernels, except inside of sequential loops."""
-    for product in list(filter(can_fuse_sums, module.kernels)):
-        users = [
-            k
-            for k in module.kernels
-            if product.outputs[0] in k.inputs and k.kind == "nest" and k.repeat is None
-        ]
-        for user in users:
-            sums = sums_of(product.outputs[0], user.statements)
-            stays = _is_stored_without(module, product.outputs[0], user)
-            found = summed(product, sums, machine) if sums and stays else None
-            if found is not None and _pays(product.outputs[0], found[1], machine):
-                if move_sums(module, product, user, user.statements, sums, found[0], machine):
-                    break
-    return module
-
-
-def _is_stored_without(module: KernelModule, made: Value, user: Kernel) -> bool:
-    """Return whether ``made`` is stored even if ``user`` does not read it.
-
-    The kernel of a product sums blocks as it stores them.
-    """
-    results = {tensor.value for tensor in module.function.results}
-    return made in results or any(
-        made in kernel.inputs for kernel in module.kernels if kernel is not user
-    )
-
-
-def can_fuse_sums(product: Kernel) -> bool:
+def is_anchor(product: Kernel) -> bool:
     """Return whether a kernel is a matmul that stores one tensor of constant sizes."""
-    if product.kind != "contraction" or product.repeat is not None or product.one_core:
+    if product.kind != "contraction" or product.one_core or product.ties != [None]:
         return False
-    return (
-        product.ties == [None]
-        and product.made[0] is not None
-        and all(map(is_integer, product.outputs[0].shape))
-    )
+    return product.made[0] is not None and all(map(is_integer, product.outputs[0].shape))
+
+
+def candidates(context: FusionContext, product: Kernel) -> Iterator[Candidate]:
+    """Yield fusions with the sums of each kernel that reads the matmul's result."""
+    (made,) = product.outputs
+    for user in context.users(product, "nest"):
+        # the kernel of a product sums blocks as it stores them
+        sums = sums_of(made, user.statements) if context.is_stored_without(made, user) else []
+        found = summed(product, sums, context.machine) if sums else None
+        if found is not None:
+            parts, extra_cycles = found
+            reading = traffic_cycles(context.machine, bytes_of([made]))
+            yield Candidate(
+                (product, user),
+                partial(Cycles, reading, extra_cycles),
+                partial(move_sums, context, product, user, user.statements, sums, parts),
+            )
 
 
 def sums_of(made: Value, statements: Sequence[Statement]) -> list[FusedSum]:
@@ -169,31 +153,23 @@ def summed(
     return parts, together.plan.cycles - apart.plan.cycles
 
 
-def _pays(made: Value, taken: float, machine: MachineParameters) -> bool:
-    """Return whether ``taken`` cycles are fewer than reading ``made`` again takes."""
-    moved = ELEMENT_BYTES[made.dtype] * prod(made.shape)
-    return taken < moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
-
-
 def move_sums(
-    module: KernelModule,
+    context: FusionContext,
     product: Kernel,
     user: Kernel,
     kept: Sequence[Statement],
     sums: Sequence[FusedSum],
     parts: PartialSums,
-    machine: MachineParameters,
 ) -> bool:
     """Move sums from ``user`` into the kernel of ``product``.
 
     Args:
-        module: The kernels, changed in place.
+        context: The kernels, changed in place.
         product: The kernel of the matmul.
         user: The kernel that has the sums now.
         kept: The statements that stay in ``user``, the sums among them.
         sums: The sums to move.
         parts: The partial sums that the kernel of the matmul computes.
-        machine: The machine to plan for.
 
     Returns:
         Whether they were moved: the statements that stay must share a loop nest.
@@ -203,24 +179,22 @@ def move_sums(
     for total in totals.values():
         total.results[0].value.producer = total
     domain = common_domain(left)
-    if domain is None or not fits_tiles(
-        domain, machine, KernelBuilder(module.function, machine).stored
-    ):
+    if domain is None or not fits_tiles(domain, context.machine, context.builder.stored):
         for s in totals:
             s.results[0].value.producer = s
         return False
-    body = module.function.body
+    body = context.module.function.body
     at = min(body.index(s) for s in totals)
     for s, total in totals.items():
         body[body.index(s)] = total
     body[at:at] = taken
+    context.body_changed()
     groups = {
         product: FusionGroup("summed", [*product.statements, *taken]),
         user: FusionGroup("nest", left),
     }
-    place_on_cores(groups[user], machine)
-    rebuild_kernels(module, groups, machine)
-    return True
+    place_on_cores(groups[user], context.machine)
+    return context.rebuild(groups)
 
 
 def _rewritten(

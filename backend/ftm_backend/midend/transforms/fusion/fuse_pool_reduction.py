@@ -1,4 +1,4 @@
-"""Pass ``fuse-pool-reduction``: compute partial sums in the kernel of a pooling.
+"""Rule ``fuse-pool-reduction``: compute partial sums in the kernel of a pooling.
 
 Example: batch norm's backward needs ``sum(dy)`` and ``sum(dy * x_hat)`` per channel. If ``dy``
 comes from max pooling's backward, that kernel already holds ``dy`` and ``x_hat`` in the scratchpad,
@@ -8,126 +8,113 @@ up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from math import prod
 
-from ftm_backend.ir.linalg.affine import Affine, row_major, volume
+from ftm_backend.ir.linalg.affine import Affine, row_major
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.midend.analysis.body_cost import interval
-from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
+from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.loop_nest.plane_sums import (
     SumPlacement,
     is_sum_of,
     place_sum,
 )
+from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
 from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import plan_line_buffer
-from ftm_backend.midend.transforms.fusion.fuse_ops import KernelBuilder
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
+from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
 from ftm_backend.symbolic import is_integer
-from ftm_backend.target import cost_rules
-from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["fuse_pool_reduction"]
+__all__ = ["candidates", "is_anchor"]
 
-
-@dataclass(frozen=True, eq=False)
-class _Match:
-    """A pooling kernel, a kernel that sums its result, and where each sum is accumulated."""
-
-    strips: Kernel
-    sums: Kernel
-    kept: dict[Statement, SumPlacement]
+Placements = dict[Statement, SumPlacement]
+"""The sums that move, and where each is accumulated."""
 
 
-def fuse_pool_reduction(module: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Move sums into line-buffered pooling kernels, except inside of sequential loops."""
-    for strips in [k for k in module.kernels if k.kind == "strips" and k.repeat is None]:
-        for sums in [k for k in module.kernels if k.kind == "nest" and k.repeat is None]:
-            found = _match(module, strips, sums)
-            if found is not None and _pays(found, machine):
-                _join(module, found, machine)
-                break
-    return module
+def is_anchor(kernel: Kernel) -> bool:
+    """Return whether a kernel is a pooling with line buffers that stores one tensor as a whole."""
+    if kernel.kind != "strips" or kernel.ties != [None]:
+        return False
+    last = kernel.statements[-1]
+    is_stored_once = len(last.results) == 1 and len(last.results[0].stores) == 1
+    return is_stored_once and all(map(is_integer, last.loops))
 
 
-def _match(module: KernelModule, strips: Kernel, sums: Kernel) -> _Match | None:
-    """Return which sums can move from kernel ``sums`` into kernel ``strips``.
+def candidates(context: FusionContext, strips: Kernel) -> Iterator[Candidate]:
+    """Yield fusions with the sums of each kernel that reads the pooling's result."""
+    (made,) = strips.outputs
+    for user in context.users(strips, "nest"):
+        sums = _sums(strips, user) if context.is_stored_without(made, user) else []
+        placements = _placements(strips, sums) if sums else None
+        if placements is not None:
+            yield Candidate(
+                (strips, user),
+                partial(_cycles, placements, context.machine),
+                partial(_join, context, strips, user, placements),
+            )
 
-    None if another statement of ``sums`` reads the pooling's result, or if a sum reads a tensor
-    that the pooling does not load.
+
+def _sums(strips: Kernel, user: Kernel) -> list[Statement]:
+    """Return the sums of the pooling's result in ``user``.
+
+    Empty if another statement of ``user`` reads the result, or if a sum reads a tensor that the
+    pooling does not load.
     """
-    last, (made, *others) = strips.statements[-1], strips.outputs
-    writes_over_input = any(tie is not None for tie in (*strips.ties, *sums.ties))
-    if made not in sums.inputs or others or writes_over_input:
-        return None
-    if (
-        not all(map(is_integer, last.loops))
-        or len(last.results) != 1
-        or len(last.results[0].stores) != 1
-    ):
-        return None
-    parts = [s for s in sums.statements if is_sum_of(last, s)]
-    if any(made in s.reads() for s in sums.statements if s not in parts):
-        return None
-    if not parts or any(v is not made and v not in strips.inputs for s in parts for v in s.reads()):
-        return None
-    readers = [k for k in module.kernels if made in k.inputs and k is not sums]
-    if not readers and made not in {tensor.value for tensor in module.function.results}:
-        return None  # the pooling's result would not be stored
+    last, (made,) = strips.statements[-1], strips.outputs
+    sums = [s for s in user.statements if is_sum_of(last, s)]
+    loaded = {made, *strips.inputs}
+    is_read_otherwise = any(made in s.reads() for s in user.statements if s not in sums)
+    are_loaded = all(loaded.issuperset(s.reads()) for s in sums)
+    is_tied = any(tie is not None for tie in user.ties)
+    return sums if are_loaded and not is_read_otherwise and not is_tied else []
+
+
+def _placements(strips: Kernel, sums: Sequence[Statement]) -> Placements | None:
+    """Return where the kernel accumulates the sums; None if they do not fit into its loops."""
     plan = plan_line_buffer(replace(strips, domain=None), consecutive_planes=True)
-    kept = {s: None if plan is None else place_sum(plan, last, s) for s in parts}
-    found = {s: each for s, each in kept.items() if each is not None}
-    return (
-        _Match(strips, sums, found)
-        if len(found) == len(kept) and len({each.levels for each in found.values()}) == 1
-        else None
+    placed = {s: None if plan is None else place_sum(plan, strips.statements[-1], s) for s in sums}
+    found = {s: each for s, each in placed.items() if each is not None}
+    levels = {each.levels for each in found.values()}
+    return found if len(found) == len(sums) and len(levels) == 1 else None
+
+
+def _cycles(placements: Placements, machine: MachineParameters) -> Cycles:
+    """Return the cycles of the traffic that the sums cost now, and of the sums in the kernel."""
+    read = {(o.value, o.index) for s in placements for o in s.operands}
+    (one, *_) = placements
+    each = interval(machine, [s.results[0].yields for s in placements], len(read))
+    lanes = machine.lanes(one.results[0].value.dtype)
+    return Cycles(
+        traffic_cycles(machine, bytes_of(dict.fromkeys(value for value, _ in read))),
+        prod(one.loops) * each / lanes / machine.cores,
     )
 
 
-def _pays(found: _Match, machine: MachineParameters) -> bool:
-    """Return whether the sums cost fewer cycles than the traffic that they save."""
-    read = {(o.value, o.index) for s in found.kept for o in s.operands}
-    moved = sum(ELEMENT_BYTES[v.dtype] * volume(v.shape) for v in dict.fromkeys(v for v, _ in read))
-    (one, *_) = found.kept
-    each = interval(machine, [s.results[0].yields for s in found.kept], len(read)) / machine.lanes(
-        one.results[0].value.dtype
-    )
-    return moved / cost_rules.bytes_per_cycle(machine, machine.cores) > prod(one.loops) * each
-
-
-def _join(module: KernelModule, found: _Match, machine: MachineParameters) -> None:
+def _join(context: FusionContext, strips: Kernel, user: Kernel, placements: Placements) -> bool:
     """Rewrite the sums as partial sums, and rebuild both kernels."""
     parts: list[Statement] = []
     totals: list[Statement] = []
-    for statement in found.sums.statements:
-        if statement not in found.kept:
+    body = context.module.function.body
+    for statement in user.statements:
+        if statement not in placements:
             totals.append(statement)
             continue
-        each = _in_parts(statement, found.kept[statement])
+        each = _in_parts(statement, placements[statement])
         parts.append(each[0])
         totals += each[1:]
-        at = module.function.body.index(statement)
-        module.function.body[at : at + 1] = each
+        at = body.index(statement)
+        body[at : at + 1] = each
         for made in each:
             made.results[0].value.producer = made
-    builder = KernelBuilder(module.function, machine)
-    statements = [*found.strips.statements, *parts]
-    replaced = {found.strips: statements, found.sums: totals}
-    builder.hold(s for k in module.kernels if (s := replaced.get(k, k.statements)))
+    context.body_changed()
     rest = FusionGroup("nest", totals)
-    place_on_cores(rest, machine)
-    formed = {found.strips: FusionGroup("summed-strips", statements), found.sums: rest}
-    kept = [kernel for kernel in module.kernels if kernel is not found.sums or totals]
-    module.kernels = [
-        _formed(builder, kernel, formed[kernel]) if kernel in formed else kernel for kernel in kept
-    ]
-
-
-def _formed(builder: KernelBuilder, before: Kernel, group: FusionGroup) -> Kernel:
-    kernel = builder.kernel(group)
-    kernel.name = before.name
-    return kernel
+    place_on_cores(rest, context.machine)
+    longer = FusionGroup("summed-strips", [*strips.statements, *parts])
+    return context.rebuild({strips: longer, user: rest})
 
 
 def _in_parts(statement: Statement, kept: SumPlacement) -> Sequence[Statement]:

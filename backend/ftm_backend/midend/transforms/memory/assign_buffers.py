@@ -21,10 +21,10 @@ from ftm_backend.midend.analysis.arena_overlaps import ArenaReuse
 from ftm_backend.midend.analysis.buffer_donation import ProducedValue, donated_input, may_overwrite
 from ftm_backend.midend.analysis.hazards import Barriers, StorageRange
 from ftm_backend.midend.analysis.structural_key import arguments_of, structural_key
+from ftm_backend.midend.analysis.use_def import home_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.lowering.registry import LOWERINGS
-from ftm_backend.midend.transforms.fusion.fuse_ops import home_of
 from ftm_backend.midend.transforms.memory.best_fit_arena import Arena, region
 from ftm_backend.symbolic import statically_known_equal
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters

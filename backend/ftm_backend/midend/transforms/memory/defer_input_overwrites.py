@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import Value
 from ftm_backend.midend.analysis.may_fault import FaultAnalysis
+from ftm_backend.midend.analysis.use_def import home_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
-from ftm_backend.midend.transforms.fusion.fuse_ops import home_of
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["defer_input_overwrites"]

@@ -13,7 +13,6 @@ Changes the function in place.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -31,6 +30,7 @@ from ftm_backend.ir.linalg.function import (
     copy_statement,
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.target.presets import MachineParameters
 
 _MAX_VISITED = 256
@@ -72,8 +72,8 @@ def _trim(repeat: SequentialLoop, needed: set[Value]) -> None:
         ]
         body.results, repeat.stores = [t for t, _ in stored], [w for _, w in stored]
         drop_unused(body)
-        used = {v for item in body.body for v in item.reads()}.union(t.value for t in body.results)
-        inputs = [v for v in body.inputs if v in used]
+        uses = FunctionUses(body)
+        inputs = [v for v in body.inputs if uses.is_used(v)]
         if len(inputs) == len(body.inputs):
             break
         body.inputs = inputs
@@ -87,8 +87,7 @@ class _InPlaceResolver:
     def __init__(self, function: LinalgFunction, outside: frozenset[Value] = frozenset()) -> None:
         self._function = function
         self._body: list[Statement | Update | SequentialLoop] = []
-        self._uses = Counter(v for item in function.body for v in item.reads())
-        self._uses.update(t.value for t in function.results)
+        self._uses = FunctionUses(function)
         self._inputs = outside.union(function.inputs)
         self._position = {item: k for k, item in enumerate(function.body)}
         self._repeated = -1  # position of the last loop: operations before it run before it
@@ -164,7 +163,7 @@ class _InPlaceResolver:
 
     def _alone(self, value: Value) -> bool:
         """Return whether this function computes ``value``, and one operation uses it."""
-        return value.producer in self._position and self._uses[value] == 1
+        return value.producer in self._position and self._uses.count(value) == 1
 
     def _exists(self, value: Value) -> bool:
         """Return whether ``value`` has elements, and is not only a shape."""

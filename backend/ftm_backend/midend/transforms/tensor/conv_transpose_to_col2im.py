@@ -20,7 +20,7 @@ from ftm_backend.ir.linalg.function import (
     whole_statement,
 )
 from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.lowering.gemm.interleaved_phases import cycles
+from ftm_backend.midend.schedule.cost import contraction_cycles
 from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.midend.transforms.memory.resolve_in_place import drop_unused
 from ftm_backend.midend.transforms.tensor.match_conv_transpose import (
@@ -116,4 +116,4 @@ def _product_cycles(statement: Statement, machine: MachineParameters) -> float:
     """
     if match(statement) is None:
         return statement.volume / (machine.cores * machine.lanes(statement.results[0].value.dtype))
-    return cycles(statement, machine)
+    return contraction_cycles(statement, machine)

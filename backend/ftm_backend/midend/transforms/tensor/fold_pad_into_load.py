@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.function import Border, LinalgFunction, Statement, Update, Value
+from ftm_backend.midend.analysis.use_def import FunctionUses, Item
 from ftm_backend.midend.schedule.gemm.contraction import match, overlaps
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import MachineParameters
@@ -23,23 +24,20 @@ MOST_SIDES = 4
 
 def fold_pad_into_load(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """Replace padded copies by values with a border."""
-    readers: dict[Value, list[object]] = {t.value: [t] for t in function.results}
-    for item in function.body:
-        for value in item.reads():
-            readers.setdefault(value, []).append(item)
+    uses = FunctionUses(function)
     for item in list(function.body):
-        if not isinstance(item, Update) or not all(
-            _fetches(reader, item.result) for reader in readers.get(item.result, [None])
-        ):
+        if not isinstance(item, Update) or item.result in uses.results:
             continue
-        border = _border(item)
+        readers = uses.readers(item.result)
+        can_load = bool(readers) and all(_fetches(reader, item.result) for reader in readers)
+        border = _border(item) if can_load else None
         if border is not None:
             function.body.remove(item)
             item.result.producer, item.result.border = None, border
     return function
 
 
-def _fetches(reader: object, value: Value) -> bool:
+def _fetches(reader: Item, value: Value) -> bool:
     """Return whether ``reader`` can load ``value`` with a border.
 
     It must be a contraction that reads ``value`` only as an operand, or reduce overlapping windows.

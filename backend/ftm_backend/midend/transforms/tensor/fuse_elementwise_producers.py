@@ -9,8 +9,6 @@ Changes the function in place.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from ftm_backend.ir.linalg.affine import digits, volume
 from ftm_backend.ir.linalg.function import (
     FunctionResult,
@@ -23,6 +21,7 @@ from ftm_backend.ir.linalg.function import (
     walk,
 )
 from ftm_backend.midend.analysis.body_cost import operations
+from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.symbolic import guarded_equal, is_integer
 from ftm_backend.target.presets import MachineParameters
@@ -39,8 +38,7 @@ def fuse_elementwise_producers(
 ) -> LinalgFunction:
     """Inline such producers, except inside of sequential loops."""
     del machine
-    readers = Counter(value for item in function.body for value in item.reads())
-    readers.update(tensor.value for tensor in function.results)
+    uses = FunctionUses(function)
     entering = set(function.inputs)
     scaled: dict[Value, Statement] = {}  # computed from one input, and read once
     length: dict[Value, int] = {}  # of these: operations from the input on
@@ -58,15 +56,13 @@ def fuse_elementwise_producers(
         ):
             function.body[position] = _inlined(item, scaled)
             products.update(item.writes())
-        elif _is_from(item, entering, scaled) and readers[item.results[0].value] == 1:
+        elif _is_from(item, entering, scaled) and uses.count(item.results[0].value) == 1:
             value = item.results[0].value
             length[value] = operations([item]) + length.get(item.operands[0].value, 0)
             if length[value] <= _MOST_INLINED:
                 scaled[value] = item
-    left = {value for item in function.body for value in item.reads()}.union(
-        tensor.value for tensor in function.results
-    )
-    gone = {id(statement) for value, statement in scaled.items() if value not in left}
+    uses = FunctionUses(function)
+    gone = {id(statement) for value, statement in scaled.items() if not uses.is_used(value)}
     function.body = [item for item in function.body if id(item) not in gone]
     return function
 

@@ -14,7 +14,6 @@ Changes the function in place.
 
 from __future__ import annotations
 
-from collections import Counter
 from math import prod
 
 from ftm_backend.ir.linalg.affine import row_major, volume
@@ -30,11 +29,12 @@ from ftm_backend.ir.linalg.function import (
     copy_statement,
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
-from ftm_backend.midend.lowering.gemm.interleaved_phases import PhaseTaps, cheapest, cycles
+from ftm_backend.midend.analysis.use_def import FunctionUses
+from ftm_backend.midend.lowering.gemm.interleaved_phases import PhaseTaps, cheapest
 from ftm_backend.midend.lowering.loop_nest.transpose import match_transpose
+from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.symbolic import is_integer
-from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["fuse_interior_padding"]
@@ -48,11 +48,10 @@ FEWEST = 4
 def fuse_interior_padding(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """Rewrite such updates, except inside of sequential loops."""
     body: list[Statement | Update | SequentialLoop] = []
-    readers = Counter(value for item in function.body for value in item.reads())
-    readers.update(tensor.value for tensor in function.results)
+    uses = FunctionUses(function)
     for item in function.body:
         if isinstance(item, Update):
-            found = _in_product(item, readers, machine)
+            found = _in_product(item, uses, machine)
             if found is not None:
                 body[body.index(found[0])] = found[1]
                 body += _zero_rows(item)
@@ -64,13 +63,13 @@ def fuse_interior_padding(function: LinalgFunction, machine: MachineParameters) 
 
 
 def _in_product(
-    update: Update, readers: Counter[Value], machine: MachineParameters
+    update: Update, uses: FunctionUses, machine: MachineParameters
 ) -> tuple[Statement, Statement] | None:
     """Return the product whose result an update stores two apart, and the one with zeros.
 
     None if the second one is not cheaper.
     """
-    found = _product(update, readers)
+    found = _product(update, uses)
     if found is None:
         return None
     (part,), weights = update.parts, found.b.value
@@ -84,8 +83,8 @@ def _in_product(
     )
     # the other way reads and writes zeros and elements
     moved = 5 * volume(place.sizes) * ELEMENT_BYTES[value.dtype]
-    copying = moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
-    if best is None or best[0] >= copying + cycles(found.statement, machine):
+    copying = traffic_cycles(machine, moved)
+    if best is None or best[0] >= copying + contraction_cycles(found.statement, machine):
         return None
     made = best[1].results[0].value
     made.producer, shape = best[1], (*place.sizes, 2)
@@ -98,7 +97,7 @@ def _in_product(
     return found.statement, best[1]
 
 
-def _product(update: Update, readers: Counter[Value]) -> Contraction | None:
+def _product(update: Update, uses: FunctionUses) -> Contraction | None:
     """Return the contraction that computes an update's part, if it can compute the zeros too.
 
     The update must store rows of the part into zeros, with stride 2, and nothing else may read the
@@ -112,7 +111,7 @@ def _product(update: Update, readers: Counter[Value]) -> Contraction | None:
     product = value.producer
     found = (
         match(product)
-        if isinstance(product, Statement) and product.volume and readers[value] == 1
+        if isinstance(product, Statement) and product.volume and uses.count(value) == 1
         else None
     )
     if (

@@ -26,15 +26,15 @@ from ftm_backend.ir.linalg.function import (
     Value,
     WindowPart,
 )
+from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.lowering.gemm.interleaved_phases import (
     PhaseTaps,
     Products,
     cheapest,
-    cycles,
 )
+from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.symbolic import is_integer
-from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["merge_conv_transpose_phases"]
@@ -64,14 +64,14 @@ def merge_conv_transpose_phases(
     function: LinalgFunction, machine: MachineParameters
 ) -> LinalgFunction:
     """Merge pairs of phases, except inside of sequential loops."""
-    readers = _readers(function)
+    uses = FunctionUses(function)
     for item in list(function.body):
-        pair = _pair(item, readers) if isinstance(item, Statement) else None
+        pair = _pair(item, uses) if isinstance(item, Statement) else None
         joined = _joined(pair, machine) if pair is not None else None
         if pair is None or joined is None:
             continue
         (old,), (made,) = pair.copy.results, joined.results
-        for update in readers[old.value]:
+        for update in uses.readers(old.value):
             assert isinstance(update, Update)
             update.parts = [
                 WindowPart(Tensor(made.value, p.value.view), p.place)
@@ -85,66 +85,53 @@ def merge_conv_transpose_phases(
     return function
 
 
-def _readers(function: LinalgFunction) -> dict[Value, list[object]]:
-    found: dict[Value, list[object]] = {}
-    for item in function.body:
-        for value in dict.fromkeys(item.reads()):
-            found.setdefault(value, []).append(item)
-    for tensor in function.results:
-        found.setdefault(tensor.value, []).append(tensor)
-    return found
+def _pair(copy: Statement, uses: FunctionUses) -> _Pair | None:
+    """Return the convolutions that a copy interleaves; None if something else reads them."""
+    stacked = _stacked(copy, uses)
+    if stacked is None:
+        return None
+    first, second = (_product(stacked, number, uses) for number in (0, 1))
+    return None if first is None or second is None else _Pair(copy, stacked, (first, second))
 
 
-def _pair(copy: Statement, readers: dict[Value, list[object]]) -> _Pair | None:
-    """Return the convolutions that a copy interleaves; None if something else reads them.
+def _stacked(copy: Statement, uses: FunctionUses) -> Update | None:
+    """Return the update that concatenates two tensors, if ``copy`` interleaves them.
 
-    Only updates may read the copy.
+    Only updates may read the copy, and only the copy may read the concatenated tensor.
     """
-    moved = copy.copied_view()
-    made = copy.results[0].value
-    placed = all(
-        isinstance(each, Update) and each.base.value is not made
-        for each in readers.get(made, [None])
-    )
-    if moved is None or not placed:
+    moved, made = copy.copied_view(), copy.results[0].value
+    readers = uses.readers(made)
+    is_placed = all(isinstance(r, Update) and r.base.value is not made for r in readers)
+    if moved is None or not readers or not is_placed or made in uses.results:
         return None
     stacked = moved.value.producer
-    if not isinstance(stacked, Update) or len(stacked.parts) != 2 or readers[moved.value] != [copy]:
+    is_pair = isinstance(stacked, Update) and len(stacked.parts) == 2
+    if not is_pair or not uses.is_read_only_by(moved.value, copy):
         return None
     sizes, strides = moved.view.sizes, moved.view.strides
+    if sizes[-1:] != (2,) or copy.reads() != [moved.value] or moved.view.offset:
+        return None
+    if not all(map(is_integer, (*sizes, *strides))):
+        return None
     half = volume(moved.value.shape) // 2
-    if (
-        sizes[-1:] != (2,)
-        or copy.reads() != [moved.value]
-        or not all(map(is_integer, (*sizes, *strides)))
-    ):
+    interleaves = prod(sizes) == 2 * half and strides[-1] == half
+    is_found = interleaves and _dense(sizes[:-1], strides[:-1])
+    return stacked if is_found and isinstance(stacked, Update) else None
+
+
+def _product(stacked: Update, number: int, uses: FunctionUses) -> Contraction | None:
+    """Return the contraction that computes one half of a concatenation; None otherwise."""
+    part, half = stacked.parts[number], volume(stacked.result.shape) // 2
+    value, place = part.value.value, part.place
+    is_whole = part.value.is_whole and volume(value.shape) == half
+    is_placed = place.offset == number * half and _dense(place.sizes, place.strides)
+    producer = value.producer
+    if not is_whole or not is_placed or not isinstance(producer, Statement):
         return None
-    if (
-        prod(sizes) != 2 * half
-        or moved.view.offset
-        or strides[-1] != half
-        or not _dense(sizes[:-1], strides[:-1])
-    ):
+    if not uses.is_read_only_by(value, stacked) or not producer.volume:
         return None
-    found = []
-    for number, part in enumerate(stacked.parts):
-        value, place = part.value.value, part.place
-        dense = (
-            part.value.is_whole and volume(value.shape) == half and place.offset == number * half
-        )
-        producer = value.producer
-        if (
-            not dense
-            or not _dense(place.sizes, place.strides)
-            or not isinstance(producer, Statement)
-            or readers[value] != [stacked]
-        ):
-            return None
-        found.append(match(producer) if producer.volume else None)
-    first, second = found
-    if first is None or second is None or not (first.starts_at_zero and second.starts_at_zero):
-        return None
-    return _Pair(copy, stacked, (first, second))
+    found = match(producer)
+    return found if found is not None and found.starts_at_zero else None
 
 
 def _dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
@@ -160,17 +147,16 @@ def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
     if taps is None:
         return None
     moved = 2 * volume(pair.copy.loops) * ELEMENT_BYTES[pair.copy.results[0].value.dtype]
-    copying = (
-        moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
-        + machine.barrier_cycles
-    )
+    copying = traffic_cycles(machine, moved) + machine.barrier_cycles
     found = cheapest(pair.products, taps, machine)
     if found is None:
         return None
     least, best = found
     peak = machine.cores * machine.fma_units * machine.lanes(pair.products[0].accumulator)
     if least > copying + sum(each.statement.volume for each in pair.products) / peak:
-        separate = copying + sum(cycles(each.statement, machine) for each in pair.products)
+        separate = copying + sum(
+            contraction_cycles(each.statement, machine) for each in pair.products
+        )
         if least >= separate:
             return None
     (result,) = best.results

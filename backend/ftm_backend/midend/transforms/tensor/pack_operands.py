@@ -22,10 +22,10 @@ from ftm_backend.ir.linalg.function import (
     walk,
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
-from ftm_backend.midend.schedule.gemm.contraction_schedule import cycles_lower_bound, schedule
+from ftm_backend.midend.schedule.gemm.contraction_schedule import cycles_lower_bound
 from ftm_backend.symbolic import is_integer
-from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["pack_operands", "packed_cycles", "packed_cycles_lower_bound"]
@@ -92,13 +92,10 @@ def _cheapest(
 ) -> tuple[float, list[Statement]]:
     """Return the cycles of the cheapest form of a matmul, and its statements."""
     statement = found.statement
-    least, best = _cycles(statement, machine), [statement]
+    least, best = contraction_cycles(statement, machine), [statement]
     for operand, order in candidates:
         moved = 2 * volume(operand.value.shape) * ELEMENT_BYTES[operand.value.dtype]
-        copying = (
-            moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
-            + 2 * machine.barrier_cycles
-        )
+        copying = traffic_cycles(machine, moved) + 2 * machine.barrier_cycles
         if least <= copying + statement.volume / (
             machine.cores * machine.fma_units * machine.lanes(found.accumulator)
         ):
@@ -108,15 +105,10 @@ def _cheapest(
             continue  # the result is a dot product, which is no matmul
         if least <= copying + cycles_lower_bound([packed], machine):
             continue
-        cycles = _cycles(packed, machine) + copying
+        cycles = contraction_cycles(packed, machine) + copying
         if cycles < least:
             least, best = cycles, [copy, packed]
     return least, best
-
-
-def _cycles(statement: Statement, machine: MachineParameters) -> float:
-    plan = schedule([statement], machine).plan
-    return plan.cycles if plan is not None else 0.0
 
 
 def _order(found: Contraction, operand: Operand, machine: MachineParameters) -> list[int]:

@@ -21,13 +21,15 @@ from ftm_backend.ir.linalg.function import (
     LinalgFunction,
     Node,
     Operand,
-    SequentialLoop,
     Statement,
     Update,
     Value,
     walk,
 )
 from ftm_backend.midend.analysis.body_cost import interval
+from ftm_backend.midend.analysis.use_def import FunctionUses
+from ftm_backend.midend.schedule.choose import pays
+from ftm_backend.midend.schedule.cost import traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.midend.transforms.memory.resolve_in_place import drop_unused
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import MOST_SIDES, around
@@ -42,7 +44,6 @@ from ftm_backend.midend.transforms.tensor.producer_inlining import (
     rebuilt,
 )
 from ftm_backend.symbolic import is_integer
-from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["rematerialize_pool_inputs"]
@@ -90,8 +91,8 @@ def rematerialize_pool_inputs(
         finder = _Finder(function)
         for value in feature_maps:
             feature_map = finder.find(value)
-            if feature_map is not None and _pays(feature_map, finder.readers, machine):
-                _inline(function, feature_map, finder.readers)
+            if feature_map is not None and _pays(feature_map, finder.uses, machine):
+                _inline(function, feature_map, finder.uses)
         drop_unused(function)
     return function
 
@@ -125,11 +126,7 @@ class _Finder:
     """Finds tensors that all their readers can compute."""
 
     def __init__(self, function: LinalgFunction) -> None:
-        self.readers: dict[Value, list[Statement | Update | SequentialLoop]] = {}
-        for item in function.body:
-            for value in dict.fromkeys(item.reads()):
-                self.readers.setdefault(value, []).append(item)
-        self._results = {tensor.value for tensor in function.results}
+        self.uses = FunctionUses(function)
         self._inputs = set(function.inputs)
 
     def find(self, value: Value) -> FeatureMap | None:
@@ -143,7 +140,9 @@ class _Finder:
         if element is None or not wide or len(walk([element])) > _MOST_NODES:
             return None
         if not all(
-            v in self._inputs or v in self._results or not chain.issuperset(self.readers[v])
+            v in self._inputs
+            or v in self.uses.results
+            or not chain.issuperset(self.uses.readers(v))
             for v in wide
         ):
             return None  # its input would be stored only for this
@@ -152,7 +151,7 @@ class _Finder:
         for read, place in places.items():
             if any(
                 cuts_of(reader, read, place.shape) is None
-                for reader in self.readers[read]
+                for reader in self.uses.readers(read)
                 if isinstance(reader, Statement)
             ):
                 return None
@@ -165,15 +164,13 @@ class _Finder:
         places: dict[Value, ReadPosition] = {}
         if not all(is_integer(n) and n > 0 for n in value.shape):
             return None
-        for reader in self.readers.get(value, []):
+        for reader in self.uses.readers(value):
             if isinstance(reader, Update):
                 place = _padding(reader, value)
                 if place is None or not self._are_computing(reader.result):
                     return None
                 places[reader.result] = place
-        others = [
-            reader for reader in self.readers.get(value, []) if not isinstance(reader, Update)
-        ]
+        others = [reader for reader in self.uses.readers(value) if not isinstance(reader, Update)]
         if others:
             places[value] = ReadPosition(value.shape, (0,) * len(value.shape), value.shape, None)
         return places if self._are_computing(value, tuple(others)) and places else None
@@ -185,8 +182,8 @@ class _Finder:
             value: The tensor.
             readers: Check only these readers.
         """
-        found = self.readers.get(value, []) if readers is None else readers
-        if value in self._results:
+        found = self.uses.readers(value) if readers is None else readers
+        if value in self.uses.results:
             return False
         return all(
             isinstance(r, Statement)
@@ -227,7 +224,7 @@ class _Finder:
             if source.border is not None or source.splat is not None:
                 return None
             inner = None
-            if whole and self.readers[source] == [maker] and source not in self._results:
+            if whole and self.uses.is_read_only_by(source, maker):
                 inner = self._element(source, feature_map, chain, wide)
             if inner is None and whole:
                 wide.add(source)
@@ -267,7 +264,7 @@ def _padding(update: Update, value: Value) -> ReadPosition | None:
 
 def _pays(
     feature_map: FeatureMap,
-    readers: dict[Value, list[Statement | Update | SequentialLoop]],
+    uses: FunctionUses,
     machine: MachineParameters,
 ) -> bool:
     """Return whether the saved DDR traffic takes longer than the additional computation."""
@@ -285,14 +282,12 @@ def _pays(
         each = interval(
             machine, [feature_map.element], operands + (place.fill is not None)
         ) / machine.lanes(feature_map.value.dtype)
-        for reader in readers[value]:
+        for reader in uses.readers(value):
             if isinstance(reader, Statement):
                 computed += reader.volume * each
                 moved -= more * prod(place.shape) * item
-    return (
-        moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
-        > computed / machine.cores
-    )
+    saved, extra = traffic_cycles(machine, moved), computed / machine.cores
+    return pays(machine, "rematerialize-pool-inputs", str(feature_map.value), saved, extra)
 
 
 # --- rewriting
@@ -301,7 +296,7 @@ def _pays(
 def _inline(
     function: LinalgFunction,
     feature_map: FeatureMap,
-    readers: dict[Value, list[Statement | Update | SequentialLoop]],
+    uses: FunctionUses,
 ) -> None:
     """Let all readers compute the feature map."""
     for value, place in feature_map.places.items():
@@ -310,11 +305,10 @@ def _inline(
             inside, made = ones(feature_map.value.dtype, place, len(feature_map.value.shape))
             function.body.insert(0, made)
         element = element_around(feature_map.element, feature_map.wide, place, inside)
-        for reader in readers[value]:
+        for reader in uses.readers(value):
             if not isinstance(reader, Statement):
                 continue  # the update that pads it
             cuts = cuts_of(reader, value, place.shape)
             assert cuts is not None, "checked when the feature map was found"
             inline_element(reader, value, element, place.shape, cuts)
-            for operand in reader.operands:
-                readers.setdefault(operand.value.in_memory, []).append(reader)
+            uses.note(reader, (operand.value.in_memory for operand in reader.operands))

@@ -20,10 +20,9 @@ from ftm_backend.ir.linalg.function import (
     Value,
 )
 from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
-from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.symbolic import is_integer
-from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["split_k"]
@@ -50,7 +49,7 @@ def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
     found = match(statement) if statement.volume else None
     if found is None or not _promising(found, machine):
         return [statement]
-    least, best = _SURE * _cycles(statement, machine), [statement]
+    least, best = _SURE * contraction_cycles(statement, machine), [statement]
     peak = statement.volume / (machine.cores * machine.fma_units * machine.lanes(found.accumulator))
     for loop, parts in _cuts(statement, machine):
         adding = _adding(found, parts, machine)
@@ -59,7 +58,7 @@ def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
         cut, total = _parts(found, loop, parts)
         if match(cut) is None:
             continue
-        cycles = _cycles(cut, machine) + adding
+        cycles = contraction_cycles(cut, machine) + adding
         if cycles >= least:
             break  # fewer parts rarely take fewer cycles
         least, best = cycles, [cut, total]
@@ -100,18 +99,11 @@ def _cuts(statement: Statement, machine: MachineParameters) -> list[tuple[int, i
     return []
 
 
-def _cycles(statement: Statement, machine: MachineParameters) -> float:
-    plan = schedule([statement], machine).plan
-    return plan.cycles if plan is not None else 0.0
-
-
 def _adding(found: Contraction, parts: int, machine: MachineParameters) -> float:
     """Return the cycles to read the parts of the result and write their sum."""
     result = found.statement.results[0].value
     moved = (parts + 1) * volume(result.shape) * ELEMENT_BYTES[result.dtype]
-    return moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores) + 2 * (
-        machine.barrier_cycles + machine.dma_latency
-    )
+    return traffic_cycles(machine, moved) + 2 * (machine.barrier_cycles + machine.dma_latency)
 
 
 def _parts(found: Contraction, loop: int, parts: int) -> tuple[Statement, Statement]:

@@ -24,6 +24,7 @@ from ftm_backend.ir.linalg.function import (
     copy_statement,
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.midend.schedule.cost import traffic_cycles
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import around
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -91,10 +92,6 @@ def _cycles(places: Strided, item: int, machine: MachineParameters) -> float:
     while rows and (rows[-1][1] == run or rows[-1][0] == 1):
         run *= rows.pop()[0]
     count = prod(n for n, _ in rows)
-    moved = (
-        count
-        * cost_rules.granules(machine, run * item)
-        / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
-    )
+    moved = traffic_cycles(machine, count * cost_rules.granules(machine, run * item))
     single = count * machine.dma_element_cycles * (run == 1) / machine.cores
     return cost_rules.transfer_cycles(machine, moved, 0.0, single) + machine.barrier_cycles

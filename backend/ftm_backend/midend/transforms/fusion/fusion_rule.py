@@ -1,0 +1,154 @@
+"""Fusion rules: a producer joins its consumer, a consumer its producer, or neighbours join.
+
+- *Prologue*: a producer joins the kernel that reads it. Example: a convolution computes
+  ``relu(batch_norm(x))`` while it loads its input.
+- *Epilogue*: a consumer joins the kernel whose result it reads. Example: a convolution computes the
+  sums of batch norm before it stores its result.
+- *Horizontal*: two kernels with common inputs become one. Example: both gradients of a convolution.
+
+A rule lists the legal candidates of one anchor kernel. `apply_rule` asks `choose` for each whether
+it takes fewer cycles, and applies the first one that does. Rules see only kernels outside of
+sequential loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from math import inf
+from typing import Any, NamedTuple
+
+from ftm_backend.ir.linalg.function import Value
+from ftm_backend.midend.analysis.use_def import KernelUses
+from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
+from ftm_backend.midend.schedule.choose import pays
+from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
+from ftm_backend.midend.transforms.fusion.kernel_builder import KernelBuilder, rebuild_kernels
+from ftm_backend.target.presets import MachineParameters
+
+__all__ = ["Candidate", "Cycles", "Direction", "FusionContext", "FusionRule", "apply_rule"]
+
+
+class Direction(Enum):
+    """Which kernel joins which."""
+
+    PROLOGUE = "a producer joins its consumer"
+    EPILOGUE = "a consumer joins its producer"
+    HORIZONTAL = "kernels with common inputs join"
+
+
+class Cycles(NamedTuple):
+    """Modelled cycles of both alternatives. Traffic that both have is left out."""
+
+    keep: float
+    fuse: float
+
+
+IMPOSSIBLE = Cycles(0.0, inf)
+"""The fused kernel has no plan."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A legal fusion.
+
+    Attributes:
+        kernels: The kernels that it changes.
+        cycles: Returns the cycles without and with it.
+        apply: Changes the kernels. Returns False, and changes nothing, if the statements that stay
+            behind share no loop nest.
+    """
+
+    kernels: tuple[Kernel, ...]
+    cycles: Callable[[], Cycles]
+    apply: Callable[[], bool]
+
+    def __str__(self) -> str:
+        """Name the kernels."""
+        return " + ".join(f"{kernel.name} ({kernel.kind})" for kernel in self.kernels)
+
+
+class FusionContext:
+    """The module during one rule, and its analyses.
+
+    Attributes:
+        module: The kernels.
+        machine: The machine to plan for.
+        shared: What earlier fusions of the same rule created for later ones, by name.
+    """
+
+    def __init__(self, module: KernelModule, machine: MachineParameters) -> None:
+        """Start with the kernels of ``module``."""
+        self.module, self.machine = module, machine
+        self.shared: dict[str, dict[Any, Any]] = {}
+
+    @cached_property
+    def uses(self) -> KernelUses:
+        """Which kernels read and write the values, as of the last `rebuild`."""
+        return KernelUses(self.module)
+
+    @cached_property
+    def builder(self) -> KernelBuilder:
+        """The uses of the function's values, as of the last `body_changed`."""
+        return KernelBuilder(self.module.function, self.machine)
+
+    def users(self, kernel: Kernel, kind: str) -> list[Kernel]:
+        """Return the kernels of one kind, outside of loops, that load a kernel's only output."""
+        (made,) = kernel.outputs
+        return [k for k in self.uses.readers(made) if k.kind == kind and k.repeat is None]
+
+    def is_stored_without(self, value: Value, kernel: Kernel) -> bool:
+        """Return whether a value is stored even if ``kernel`` does not load it."""
+        is_result = any(tensor.value is value for tensor in self.module.function.results)
+        return is_result or self.uses.readers(value) != [kernel]
+
+    def rebuild(self, groups: Mapping[Kernel, FusionGroup]) -> bool:
+        """Give kernels new statements; kernels without any go. Returns True."""
+        rebuild_kernels(self.module, groups, self.builder)
+        self.kernels_changed()
+        return True
+
+    def kernels_changed(self) -> None:
+        """Drop what is known of the kernels."""
+        self.__dict__.pop("uses", None)
+
+    def body_changed(self) -> None:
+        """Drop what is known of the kernels and of the function."""
+        self.kernels_changed()
+        self.__dict__.pop("builder", None)
+
+
+@dataclass(frozen=True, eq=False)
+class FusionRule:
+    """A rule as data.
+
+    Attributes:
+        name: Name of its pass, and of its decision in ``FTM_TUNE`` (``fuse`` or ``keep``).
+        direction: Which kernel joins which.
+        doc: One sentence that starts with a verb.
+        is_anchor: Whether the rule starts at a kernel.
+        candidates: Yields the fusions of an anchor, in the order in which they are considered.
+    """
+
+    name: str
+    direction: Direction
+    doc: str
+    is_anchor: Callable[[Kernel], bool]
+    candidates: Callable[[FusionContext, Kernel], Iterator[Candidate]]
+
+    def __call__(self, module: KernelModule, machine: MachineParameters) -> KernelModule:
+        """Apply the rule wherever it pays; changes ``module``."""
+        return apply_rule(self, module, machine)
+
+
+def apply_rule(rule: FusionRule, module: KernelModule, machine: MachineParameters) -> KernelModule:
+    """Apply to each anchor the first candidate that takes fewer cycles."""
+    context = FusionContext(module, machine)
+    for anchor in [k for k in module.kernels if k.repeat is None and rule.is_anchor(k)]:
+        for candidate in rule.candidates(context, anchor) if anchor in context.uses else ():
+            cycles = candidate.cycles()
+            if pays(machine, rule.name, str(candidate), *cycles) and candidate.apply():
+                break
+    return module
