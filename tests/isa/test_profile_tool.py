@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from ftm_backend import driver
+from ftm_backend.ir.asm.call_names import with_call_names
 from ftm_backend.perf_model import cycle_model
-from ftm_backend.tools import ftm_profile
+from ftm_backend.tools import ftm_profile, timeline_svg
 
 TRACE = """trace
   %0 = param f32[300,200]
@@ -59,6 +61,7 @@ def test_timeline_is_whole_and_in_order(trace, tmp_path, capsys):
         capsys, trace, "--machine", "m7032", "--cores", 1, "--svg", picture, "--chrome", events
     )
     spans = [e for e in json.loads(events.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert {e["tid"] for e in spans} == {0, 1}
     for lane in (0, 1):
         mine = [e for e in spans if e["tid"] == lane]
         assert mine and all(
@@ -67,7 +70,7 @@ def test_timeline_is_whole_and_in_order(trace, tmp_path, capsys):
     total = float(re.search(r"all +(\d+)", shown).group(1)) / 1.8e3
     assert max(e["ts"] + e["dur"] for e in spans) == pytest.approx(total, rel=1e-3)
     text = picture.read_text()
-    assert "modelled on m7032" in text and "MM in kernel_0" in text and "DLD" in text
+    assert "modelled on m7032" in text and "MM in kernel_0 mm" in text and "DLD" in text
 
 
 def test_bounds_of_kernels():
@@ -108,5 +111,45 @@ def test_the_last_number_of_a_timeline_is_inside_of_it(capsys, trace, tmp_path):
     run(capsys, trace, "--svg", picture, "--window", "0:2023410")
     text = picture.read_text()
     width = int(re.search(r'<svg [^>]*width="(\d+)"', text)[1])
-    (x,) = re.findall(r'<text x="([\d.]+)"[^>]*text-anchor="end"[^>]*>2023410<', text)
-    assert float(x) <= width
+    ticks = re.findall(r'<text x="([\d.]+)"[^>]*text-anchor="(\w+)"[^>]*>(\d+)<', text)
+    assert [int(tick) for _, _, tick in ticks] == [500_000 * k for k in range(5)]
+    for x, anchor, tick in ticks:
+        characters = len(tick) * 8 * {"start": 1, "middle": 0.5, "end": 0}[anchor]
+        assert float(x) + characters <= width
+
+
+def test_the_picture_has_all_cores_names_and_distinct_colours(capsys, trace, tmp_path):
+    picture, page = tmp_path / "t.svg", tmp_path / "t.html"
+    run(capsys, trace, "--machine", "m7032", "--cores", 3, "--svg", picture, "--html", page)
+    text = picture.read_text()
+    assert all(f">core {core}<" in text for core in range(3)) and ">core 3<" not in text
+    assert ">kernel_0 mm<" in text and 'fill="#ffffff"' in text
+    assert len(set(timeline_svg.COLOURS.values())) == len(timeline_svg.COLOURS)
+    assert text in page.read_text() and "modelled on m7032" in page.read_text()
+    run(capsys, trace, "--machine", "m7032", "--cores", 3, "--svg", picture, "--core", 1)
+    assert ">core 1<" in picture.read_text() and ">core 0<" not in picture.read_text()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [(0, 1, [k / 10 for k in range(11)]), (3, 95, [10 * k for k in range(1, 10)])],
+)
+def test_round_ticks(first, last, expected):
+    assert timeline_svg.round_ticks(first, last) == pytest.approx(expected)
+
+
+def test_measured_beside_modelled(capsys, trace):
+    shown = run(capsys, trace, "--machine", "m7032", "--cores", 2, "--measure")
+    assert re.search(r"kernel_0 mm .* \d+\.\d+%? +\d+\.\d+\n", shown)
+    assert "measured on this host: " in shown
+    kernels = json.loads(run(capsys, trace, "--measure", "--json"))["kernels"]
+    measured = {kernel["name"]: kernel["measured"] for kernel in kernels}
+    assert measured["kernel_0"] > 0 and measured["main"] is None
+
+
+def test_names_are_read_from_the_comments_of_calls(capsys, tmp_path):
+    text = driver.run_from("trace", TRACE, "asm")
+    path = tmp_path / "a.lan"
+    path.write_text(with_call_names(text, ["layer1.0 mm, model.py:33"]))
+    assert "kernel_0 layer1.0 mm, model.py:33 " in run(capsys, path)
+    assert with_call_names(text, ["a", "b"]) == text  # names of another program

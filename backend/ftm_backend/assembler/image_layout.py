@@ -369,6 +369,18 @@ def with_call_ops(image: bytes, ops: Sequence[Sequence[int]]) -> bytes:
     return bytes(body)
 
 
+def call_ops(image: bytes) -> list[tuple[int, ...]]:
+    """Return what `with_call_ops` has written."""
+    entry = HEADER.size + SECTION.size * (len(SECTIONS) - 1)
+    start, count = SECTION.struct.unpack_from(image, entry)
+    words = struct.unpack_from(f"<{count}q", image, start)
+    found, at = [], 0
+    while at < count:
+        found.append(words[at + 1 : at + 1 + words[at]])
+        at += 1 + words[at]
+    return found
+
+
 OPERAND_KINDS = ("NONE", "RESULT", "INPUT", "IMMEDIATE", "SCALAR", "REGISTER")
 BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "GSM", "PARAMETER")
 FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN", "ZIP")

@@ -10,11 +10,12 @@ figures.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ftm_backend import assembler
 from ftm_backend.assembler.image_layout import BUFFER
+from ftm_backend.ir.asm.call_names import function_names
 from ftm_backend.ir.asm.program import AsmProgram
 from ftm_backend.perf_model.control_flow_walk import ControlFlowWalk, WalkError
 from ftm_backend.perf_model.events import Event
@@ -33,6 +34,10 @@ __all__ = ["WALK_LIMIT", "CycleProfile", "KernelProfile", "TimelineSpan", "WalkE
 
 WALK_LIMIT = 50_000_000
 """Instructions of all cores after which a program counts as endless; about two minutes."""
+
+
+_TITLE = 44
+"""Characters of a kernel's title in tables."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,15 @@ class KernelProfile:
     The roofline is the longest of: operations at peak, least DDR bytes at DDR bandwidth, least
     bytes of buffers in GSM at GSM bandwidth.
     """
+    label: str = ""
+    """What it computes and for whom, if the program says so (`call_names`)."""
+    measured: float | None = None
+    """Seconds on the host, if it was run there."""
+
+    @property
+    def title(self) -> str:
+        """Name and label."""
+        return f"{self.name} {self.label}".rstrip()
 
     @property
     def bound(self) -> str:
@@ -80,7 +94,7 @@ class CycleProfile:
     cycles: float
     kernels: tuple[KernelProfile, ...]
     spans: tuple[TimelineSpan, ...] = ()
-    """Activity of one core and its DMA engine, if ``model`` recorded it (``watch``)."""
+    """Activity of the cores and their DMA engines, if ``model`` recorded it (``watch``)."""
     names: tuple[str, ...] = ()
     """Names of the functions that spans refer to."""
 
@@ -123,26 +137,47 @@ class CycleProfile:
             return 0.0
         return sum(k.utilisation * k.cycles for k in self.kernels) / self.cycles
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether the kernels were also run on the host."""
+        return any(kernel.measured is not None for kernel in self.kernels)
+
+    def with_measured(self, seconds: Mapping[str, float]) -> CycleProfile:
+        """Return the profile with the seconds that each function took on the host."""
+        kernels = tuple(
+            replace(kernel, measured=seconds.get(kernel.name)) for kernel in self.kernels
+        )
+        return replace(self, kernels=kernels)
+
     def table(self) -> str:
         """Return a table for people."""
         plural = "s" if self.cores > 1 else ""
         clock = f"{self.clock_hz / 1e9:g} GHz"
         lines = [
             f"modelled on {self.machine}, {self.cores} core{plural}, {clock}",
-            f"{'kernel':24} {'calls':>6} {'cycles':>13} {'bound':>8} {'DDR bytes':>13} "
-            f"{'least':>13} {'GSM bytes':>13} {'FLOPs':>15} {'of peak':>8} {'of roofline':>11}",
+            f"{'kernel':{_TITLE}} {'calls':>6} {'cycles':>13} {'bound':>8} {'DDR bytes':>13} "
+            f"{'least':>13} {'GSM bytes':>13} {'FLOPs':>15} {'of peak':>8} {'of roofline':>11}"
+            + f" {'host ms':>9}"
+            * self.is_measured,
         ]
         for k in sorted(self.kernels, key=lambda k: -k.cycles):
             lines.append(
-                f"{k.name[:24]:24} {k.calls:6d} {k.cycles:13.0f} {k.bound:>8} {k.dma_bytes:13d} "
-                f"{k.least_bytes:13d} {k.gsm_bytes:13d} {k.flops:15d} {k.utilisation:8.1%} "
-                f"{k.roofline:11.1%}"
+                f"{k.title[:_TITLE]:{_TITLE}} {k.calls:6d} {k.cycles:13.0f} {k.bound:>8} "
+                f"{k.dma_bytes:13d} {k.least_bytes:13d} {k.gsm_bytes:13d} {k.flops:15d} "
+                f"{k.utilisation:8.1%} {k.roofline:11.1%}"
+                + (f" {k.measured * 1e3:9.3f}" if k.measured is not None else "")
             )
         lines.append(
-            f"{'all':24} {'':6} {self.cycles:13.0f} {'':8} {self.dma_bytes:13d} "
+            f"{'all':{_TITLE}} {'':6} {self.cycles:13.0f} {'':8} {self.dma_bytes:13d} "
             f"{self.least_bytes:13d} {self.gsm_bytes:13d} {self.flops:15d} "
             f"{self.utilisation:8.1%} {self.roofline:11.1%}   {self.seconds * 1e3:.3f} ms"
         )
+        if self.is_measured:
+            measured = sum(k.measured or 0.0 for k in self.kernels)
+            lines.append(
+                f"modelled on {self.machine}: {self.seconds * 1e3:.3f} ms; "
+                f"measured on this host: {measured * 1e3:.3f} ms"
+            )
         return "\n".join(lines)
 
 
@@ -155,7 +190,7 @@ def model(
     loaded: int = 0,
     limit: int = WALK_LIMIT,
     extrapolate: bool = True,
-    watch: int | None = None,
+    watch: bool = False,
     spans: int = 20_000,
 ) -> CycleProfile:
     """Model the execution of a program.
@@ -168,8 +203,8 @@ def model(
         loaded: Value of integers that ``SLDI`` loads.
         limit: Instructions that all cores together may execute.
         extrapolate: Skip the steady part of long loops (see ``loop_extrapolation``).
-        watch: Number of a core whose timeline is recorded.
-        spans: Greatest number of spans to record.
+        watch: Record the timelines of all cores.
+        spans: Greatest number of spans to record of each core.
 
     Returns:
         The profile; cycles are core clock cycles.
@@ -193,8 +228,9 @@ def model(
         ControlFlowWalk(decoded, core, count, values, loaded, limit // count, shared)
         for core in range(count)
     ]
-    recorder = TimelineRecorder(spans) if watch is not None else None
-    return _combine(decoded, parameters, walks, recorder, watch)
+    recorders = [TimelineRecorder(spans, core) for core in range(count)] if watch else []
+    labels = {} if isinstance(program, bytes) else function_names(str(program))
+    return _combine(decoded, parameters, walks, recorders, labels)
 
 
 def _preset_of(image: bytes) -> str:
@@ -210,8 +246,8 @@ def _combine(
     decoded: DecodedImage,
     machine: presets.MachineParameters,
     walks: list[ControlFlowWalk],
-    recorder: TimelineRecorder | None,
-    watch: int | None,
+    recorders: list[TimelineRecorder],
+    labels: Mapping[str, str],
 ) -> CycleProfile:
     """Walk all cores from barrier to barrier; a phase takes as long as its slowest core."""
     count = len(walks)
@@ -224,9 +260,9 @@ def _combine(
         events = [walk.phase() for walk in walks]
         for each, stack in zip(events, stacks, strict=True):
             touched(each, stack.copy(), moved)
-        if recorder is not None:
+        for recorder in recorders:
             recorder.origin = total
-        lines = _phase(machine, events, stacks, recorder, watch)
+        lines = _phase(machine, events, stacks, recorders)
         slowest = max(lines, key=lambda line: line.clock)
         total += slowest.clock
         for function, totals in slowest.functions.items():
@@ -268,9 +304,10 @@ def _combine(
                 sums.flops,
                 ideal / own.cycles if own.cycles else 0.0,
                 bound / own.cycles if own.cycles else 0.0,
+                labels.get(decoded.names[function], ""),
             )
         )
-    spans = tuple(recorder.spans) if recorder is not None else ()
+    spans = tuple(span for recorder in recorders for span in recorder.spans)
     return CycleProfile(
         machine.name, count, machine.clock_hz, total, tuple(kernels), spans, tuple(decoded.names)
     )
@@ -304,8 +341,7 @@ def _phase(
     machine: presets.MachineParameters,
     events: list[list[Event]],
     stacks: list[list[int]],
-    recorder: TimelineRecorder | None,
-    watch: int | None,
+    recorders: list[TimelineRecorder],
 ) -> list[Timeline]:
     """Return the cores' timelines between two barriers, with fair shares of DDR and GSM."""
     moved = [traffic(each) for each in events]
@@ -314,7 +350,7 @@ def _phase(
     gsm = machine.gsm_bytes_per_cycle / active[1]
     lines: list[Timeline] = []
     for core, each in enumerate(events):
-        line = Timeline(machine, ddr, gsm, recorder=recorder if core == watch else None)
+        line = Timeline(machine, ddr, gsm, recorder=recorders[core] if recorders else None)
         line.run(each, stacks[core])
         lines.append(line)
     return lines

@@ -76,12 +76,14 @@ class TimelineSpan(NamedTuple):
     start: float
     end: float
     function: int
+    core: int = 0
 
 
 class TimelineRecorder:
     """Records the first ``most`` spans of one core."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, core: int = 0) -> None:
+        self.core = core
         self.spans: list[TimelineSpan] = []
         self.most, self.origin, self.function = most, 0.0, NONE
         self._last: dict[str, int] = {}
@@ -96,7 +98,7 @@ class TimelineRecorder:
             self.spans[at] = self.spans[at]._replace(end=end)
             return
         self._last[lane] = len(self.spans)
-        self.spans.append(TimelineSpan(lane, what, start, end, self.function))
+        self.spans.append(TimelineSpan(lane, what, start, end, self.function, self.core))
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""``ftm-profile``: shows the modelled cost of a program on a machine, kernel by kernel."""
+"""``ftm-profile``: a program's cost, modelled on a machine and measured here, by kernel."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ftm_backend.cli import MOST_CORES, Parser, UserError, bounded, command, naming, say
+from ftm_backend.machine import MachineError
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from ftm_backend.tools.input_files import read_assembly, write
-from ftm_backend.tools.timeline_svg import chrome_trace, svg
+from ftm_backend.tools.measured_run import measure
+from ftm_backend.tools.timeline_svg import chrome_trace, html, svg
 
 __all__ = ["main"]
+
+_TITLE = 44
+"""Characters of a kernel's title."""
 
 _EPILOG = """\
 examples:
   ftm-profile step.lan --machine m7032                      a table of kernels
   ftm-profile step.trace --machine m7032 --cores 8          compiles first, from any stage's text
   ftm-profile dump/0003_step --svg step.svg --window 0:90000
+  ftm-profile step.trace --machine m7032 --measure          also the time on this host
+  ftm-profile step.trace --html step.html                   table and timeline of all cores
   ftm-profile a.lan --compare b.lan                         two programs
   ftm-profile step.trace --machine m7032 --compare-machine mt3000
 
@@ -54,13 +61,17 @@ def _parser() -> argparse.ArgumentParser:
         f"(default {cycle_model.WALK_LIMIT:,})",
     )
     p.add_argument("--json", action="store_true", help="print JSON in place of the table")
-    p.add_argument("--svg", type=Path, metavar="FILE", help="draw one core's timeline")
     p.add_argument(
-        "--chrome", type=Path, metavar="FILE", help="write one core's timeline as a Chrome trace"
+        "--measure",
+        action="store_true",
+        help="also run the program on this host, with random data, and show each kernel's time",
     )
+    p.add_argument("--svg", type=Path, metavar="FILE", help="draw the timeline of the cores")
+    p.add_argument("--html", type=Path, metavar="FILE", help="write table and timeline as HTML")
     p.add_argument(
-        "--core", type=int, default=0, help="the core whose timeline is shown (default 0)"
+        "--chrome", type=Path, metavar="FILE", help="write the timeline as a Chrome trace"
     )
+    p.add_argument("--core", type=int, help="the only core in the picture (default: all)")
     p.add_argument(
         "--window", metavar="FIRST:LAST", help="cycles that the picture shows (default: all)"
     )
@@ -74,17 +85,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 2 for wrong usage or a wrong file."""
     given = _parser().parse_args(arguments)
     bounded("--cores", given.cores, 0, MOST_CORES)
-    bounded("--core", given.core, 0, MOST_CORES - 1)
+    bounded("--core", given.core or 0, 0, MOST_CORES - 1)
     bounded("--instructions", given.instructions, 1, 2**63 - 1)
     window = _window(given.window)
-    profile = _profile(given.program, given.machine, given, given.core)
+    draws = bool(given.svg or given.html or given.chrome)
+    profile = _profile(given.program, given.machine, given, draws)
+    if given.core is not None and given.core >= profile.cores:
+        raise UserError(
+            f"--core {given.core}: {given.program} is modelled on {profile.cores} cores, "
+            "counted from 0"
+        )
     if given.svg:
-        write(given.svg, svg(profile, window))
+        cores = None if given.core is None else [given.core]
+        write(given.svg, svg(profile, window, cores))
+    if given.html:
+        write(given.html, html(profile, window))
     if given.chrome:
         write(given.chrome, chrome_trace(profile))
     if given.compare or given.compare_machine:
         other = _profile(
-            given.compare or given.program, given.compare_machine or given.machine, given, 0
+            given.compare or given.program, given.compare_machine or given.machine, given, False
         )
         say(_json([profile, other]) if given.json else comparison(profile, other))
     else:
@@ -108,7 +128,7 @@ def _window(text: str | None) -> tuple[float, float] | None:
 
 
 def _profile(
-    path: Path, machine: str | None, given: argparse.Namespace, watch: int
+    path: Path, machine: str | None, given: argparse.Namespace, watch: bool
 ) -> cycle_model.CycleProfile:
     file = _file(path)
     with naming("--machine", presets.UnknownPreset):
@@ -124,26 +144,23 @@ def _profile(
             limit=given.instructions,
             watch=watch,
         )
-    if watch >= profile.cores:
-        raise UserError(
-            f"--core {watch}: {file} is modelled on {profile.cores} cores, counted from 0"
-        )
+    if given.measure:
+        with naming(f"--measure: {file}", MachineError):
+            return profile.with_measured(measure(text, profile.cores, given.instructions))
     return profile
 
 
 def _compiled(text: str, machine: str, cores: int) -> str:
+    """Compile the text of an earlier stage; that of a trace gives kernels their names."""
     from ftm_backend import compiler_stages, driver
     from ftm_backend.compile_options import CompileOptions
 
+    options = CompileOptions(machine=machine, cores=cores)
     try:
-        return str(
-            driver.run_from(
-                compiler_stages.guess_stage(text),
-                text,
-                "asm",
-                CompileOptions(machine=machine, cores=cores),
-            )
-        )
+        stage = compiler_stages.guess_stage(text)
+        if stage == "trace":
+            return driver.named_assembly(text, driver.compile(text, options))
+        return str(driver.run_from(stage, text, "asm", options))
     except driver.CompileError as error:
         raise ValueError(str(error)) from error
 
@@ -168,8 +185,8 @@ def comparison(a: cycle_model.CycleProfile, b: cycle_model.CycleProfile) -> str:
     """Return a table of two profiles, with kernels matched by name."""
     lines = [
         f"A: modelled on {a.machine}, {a.cores} cores; B: modelled on {b.machine}, {b.cores} cores",
-        f"{'kernel':24} {'ms A':>11} {'ms B':>11} {'B / A':>7} {'bytes A':>13} {'bytes B':>13} "
-        f"{'peak A':>7} {'peak B':>7}",
+        f"{'kernel':{_TITLE}} {'ms A':>11} {'ms B':>11} {'B / A':>7} {'bytes A':>13} "
+        f"{'bytes B':>13} {'peak A':>7} {'peak B':>7}",
     ]
     named = [{kernel.name: kernel for kernel in profile.kernels} for profile in (a, b)]
     for name in dict.fromkeys([*named[0], *named[1]]):
@@ -180,7 +197,7 @@ def comparison(a: cycle_model.CycleProfile, b: cycle_model.CycleProfile) -> str:
         ]
         lines.append(
             _compared(
-                name,
+                next(kernel.title for kernel in pair if kernel),
                 times,
                 [k.dma_bytes if k else None for k in pair],
                 [k.utilisation if k else None for k in pair],
@@ -205,9 +222,9 @@ def _compared(
 ) -> str:
     ratio = f"{times[1] / times[0]:7.3f}" if times[0] and times[1] else f"{'-':>7}"
     return (
-        f"{name[:24]:24} {_or_dash(times[0], '11.4f')} {_or_dash(times[1], '11.4f')} {ratio} "
-        f"{_or_dash(moved[0], '13d')} {_or_dash(moved[1], '13d')} {_or_dash(peak[0], '7.1%')} "
-        f"{_or_dash(peak[1], '7.1%')}"
+        f"{name[:_TITLE]:{_TITLE}} {_or_dash(times[0], '11.4f')} "
+        f"{_or_dash(times[1], '11.4f')} {ratio} {_or_dash(moved[0], '13d')} "
+        f"{_or_dash(moved[1], '13d')} {_or_dash(peak[0], '7.1%')} {_or_dash(peak[1], '7.1%')}"
     )
 
 
