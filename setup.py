@@ -419,6 +419,7 @@ setup(
     packages=[*find_packages(include=["ftm_lazy", "ftm_lazy.*"]), *find_packages("backend")],
     py_modules=["ftm_autoload"],
     package_dir={"ftm_backend": "backend/ftm_backend"},
+    include_package_data=False,  # else MANIFEST.in would add the sources of the machine
     package_data={
         "ftm_backend.conformance": ["models/*.trace"],
         "ftm_backend.machine": ["include/*.h", "*.h"],

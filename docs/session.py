@@ -49,11 +49,11 @@ xm.save(model.state_dict(), "points.pt")
 '''
 
 BY_HAND = {"import ftm_lazy.torch_xla as torch_xla\n": "", "torch_xla.real_devices()": "device"}
-"""What is edited in the end: what ftm-migrate has reported."""
+"""What is edited in the end: what ftm migrate has reported."""
 
 COMMANDS = {
     "python": [sys.executable, "-W", "ignore::DeprecationWarning"],
-    "ftm-migrate": [sys.executable, "-m", "ftm_lazy.migrate"],
+    "ftm": [sys.executable, "-m", "ftm_lazy"],
 }
 
 
@@ -85,9 +85,9 @@ def torch_xla_session() -> str:
         unchanged = _console(directory, "python -m ftm_lazy.torch_xla points.py")
         migrated = _console(
             directory,
-            "ftm-migrate points.py",
-            "ftm-migrate --write points.py",
-            "ftm-migrate --check points.py",
+            "ftm migrate points.py",
+            "ftm migrate --write points.py",
+            "ftm migrate --check points.py",
         )
         before = program.read_text()
         after = before
@@ -104,7 +104,7 @@ def torch_xla_session() -> str:
         raise RuntimeError(f"the losses of the session differ:\n{unchanged}{finished}")
     return (
         f"```python\n{PROGRAM}```\n\nIt runs as it is:\n\n{unchanged}\n"
-        f"`ftm-migrate` shows what it would change, then changes it:\n\n{migrated}\n"
+        f"`ftm migrate` shows what it would change, then changes it:\n\n{migrated}\n"
         f"It reported what is left to do:\n\n```diff\n{edit}```\n\n"
         f"Then the program is plain PyTorch, with the same losses:\n\n{finished}"
     )

@@ -63,7 +63,7 @@ def main() -> None:
         f"The stages of every compiled trace are in {os.environ['FTM_DUMP']}", soft_wrap=True
     )
     console.print(
-        "(00_trace, 01_torch, 02_linalg, ... and the assembly, which `ftm-run` can run again)."
+        "(00_trace, 01_torch, 02_linalg, ... and the assembly, which `ftm run` can run again)."
     )
 
 

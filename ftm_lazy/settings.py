@@ -17,12 +17,12 @@ from typing import Any
 
 from ftm_backend.target import presets, tuning
 
-__all__ = ["DEBUG_KEYS", "Settings", "SettingsError", "current", "read", "table"]
+__all__ = ["DEBUG_KEYS", "Settings", "SettingsError", "current", "parse_size", "read", "table"]
 
 DEBUG_KEYS = {
     "compile": "Print a line for each program: compiled or cached, its size, and the time.",
     "data": "With FTM_DUMP: also write the inputs and outputs of each program's first run, for "
-    "`ftm-run`.",
+    "`ftm run`.",
     "diff": "With FTM_DUMP: also write a file `NN_stage.diff` for each pass that changes the "
     "program.",
     "locations": "Record the Python line of every operation, for explanations and errors. Without "
@@ -78,7 +78,8 @@ def _large(text: str, kilo: int) -> int | None:
     return int(number) * kilo ** _UNITS.index(unit)
 
 
-def _size(text: str) -> int:
+def parse_size(text: str) -> int:
+    """Return a number of bytes, such as 500M; ValueError for anything else."""
     value = _large(text, 1024)
     if value is None:
         raise ValueError("valid values: bytes, or a whole number with K, M, G or T, such as 500M")
@@ -208,7 +209,7 @@ class Settings:
     )
     cache_size: int = _setting(
         "FTM_CACHE_SIZE",
-        _size,
+        parse_size,
         2 * 2**30,
         "2G",
         "Maximum size of that directory. The least recently used files are removed first.",
@@ -309,7 +310,7 @@ class Settings:
     )
     instance_memory: int = _setting(
         "FTM_INSTANCE_MEMORY",
-        _size,
+        parse_size,
         32 * 2**20,
         "32M",
         "Bytes of the specializations of dynamic-shape programs kept in memory. The least recently "

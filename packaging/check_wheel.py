@@ -1,4 +1,4 @@
-"""Check a wheel like a new user: install it in an empty environment, run README's program.
+"""Check a wheel as a new user meets it: in an empty environment, with README's program.
 
     python packaging/check_wheel.py dist/torch_ftm-0.1.0-2.13.0-cp311-*.whl
     python packaging/check_wheel.py --python python3.12 --torch /env/site-packages dist/*cp312*.whl

@@ -1,8 +1,13 @@
-"""Common behaviour of all commands: error messages, exit status, and argument parsing.
+"""Common behaviour of the command ``ftm`` and its subcommands: options, errors, exit status.
 
-Exit status: 0 success; 2 the command line or a file is invalid, after a message on stderr that
-names it; 130 interrupted; 141 the reader of standard output has closed it. 1 is reserved for
-commands that answer a question with no, as ``cmp`` does.
+An error is one line on stderr, ``ftm run: a.lan: No such file or directory``, of three kinds:
+
+- wrong usage: the line ends with the command that shows the options;
+- wrong input: the line names the file or option, and the remedy;
+- a fault of ftm: the line quotes the command line, and says "failed inside".
+
+Exit status: 0 success; 2 an error; 130 interrupted; 141 the reader of standard output is gone.
+1 is reserved for commands that answer a question with no, as ``cmp`` does.
 """
 
 from __future__ import annotations
@@ -13,14 +18,26 @@ import functools
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from ftm_backend import safe_names
 from ftm_backend.optional_packages import MissingPackageError
 
-__all__ = ["MOST_CORES", "Parser", "UserError", "bounded", "command", "naming", "say"]
+__all__ = [
+    "MOST_CORES",
+    "Parser",
+    "UserError",
+    "bounded",
+    "command",
+    "naming",
+    "note",
+    "say",
+    "version",
+]
 
 MOST_CORES = 256
 """Maximum number of cores of a machine, see ``ftm_config`` in ``ftm_machine.h``."""
@@ -41,34 +58,88 @@ class UserError(Exception):
     """The command line or a file that it names is invalid; the message names it and the remedy."""
 
 
+class _Verbosity:
+    """How much the running command prints on stderr: -1 quiet, 0, or 1 verbose."""
+
+    level = 0
+
+
+class _Version(argparse.Action):
+    """Print the version of ftm and exit; it is looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> NoReturn:
+        print(f"ftm {version()}")
+        parser.exit()
+
+
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser with short, terminal-safe messages; its help keeps the layout."""
+    """The parser of one subcommand, with the options that all of them share.
+
+    Args:
+        prog: The subcommand, such as "ftm run".
+        description: One sentence, which begins with a verb.
+        epilog: Examples and notes, printed as they are.
+    """
 
     def __init__(self, prog: str, description: str, epilog: str = "") -> None:
-        """Create a parser for the program `prog`."""
         super().__init__(
             prog=prog,
             description=description,
             epilog=epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        shared = self.add_argument_group("options of every command")
+        shared.add_argument("--version", nargs=0, action=_Version, help="print the version")
+        volume = shared.add_mutually_exclusive_group()
+        volume.add_argument("-q", "--quiet", action="store_true", help="print no notes on stderr")
+        volume.add_argument(
+            "-v", "--verbose", action="store_true", help="show the traceback of a fault of ftm"
+        )
+
+    def add_machine(self, text: str, default: str | None = None) -> None:
+        """Add ``--machine PRESET``."""
+        self.add_argument("--machine", metavar="PRESET", default=default, help=text)
+
+    def add_cores(self, text: str, default: int) -> None:
+        """Add ``--cores N``; the command checks the bounds."""
+        self.add_argument("--cores", type=int, metavar="N", default=default, help=text)
+
+    def add_output(self, text: str, default: Any = None, kind: Any = Path) -> None:
+        """Add ``-o``, ``--output FILE``."""
+        self.add_argument("-o", "--output", type=kind, metavar="FILE", default=default, help=text)
+
+    def add_json(self) -> None:
+        """Add ``--json``, for commands that otherwise print a table."""
+        self.add_argument("--json", action="store_true", help="print JSON in place of the table")
+
+    # the results of argparse are Any
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the command line, and remember how much to print."""
+        found = super().parse_args(args, namespace)
+        _Verbosity.level = found.verbose - found.quiet
+        return found
 
     def error(self, message: str) -> NoReturn:
-        """Print usage and message, and exit with status 2."""
-        super().error(safe_names.printable(safe_names.shortened(message, _LONGEST_MESSAGE)))
+        """Print one line, and exit with status 2."""
+        _report(self.prog, f"{message} (`{self.prog} --help` lists the options)")
+        raise SystemExit(2)
 
 
 def command(program: str) -> Callable[[Main], Main]:
     """Decorator: turn a function from arguments to exit status into a command.
 
     The command reports every exception as one message and returns the status listed in the module's
-    docstring. The message for an unexpected exception includes the command line; Python's
-    development mode raises it instead.
+    docstring. The message for an unexpected exception includes the command line; ``--verbose`` adds
+    the traceback, and Python's development mode raises it instead.
+
+    Args:
+        program: The command's name in messages, such as "ftm run".
     """
 
     def wrap(body: Main) -> Main:
         @functools.wraps(body)
         def main(arguments: Sequence[str] | None = None) -> int:
+            _Verbosity.level = 0
             try:
                 try:
                     status = body(arguments)
@@ -86,13 +157,13 @@ def command(program: str) -> Callable[[Main], Main]:
             except Exception as error:
                 if sys.flags.dev_mode:
                     raise
-                command_line = shlex.join(
-                    [program, *map(str, sys.argv[1:] if arguments is None else arguments)]
-                )
+                given = sys.argv[1:] if arguments is None else arguments
+                if _Verbosity.level > 0:
+                    traceback.print_exc()
                 _report(
                     program,
-                    f"`{command_line}` failed inside: {_message(error)}"
-                    " (python -X dev shows where)",
+                    f"`{program} {shlex.join(map(str, given))}` failed inside: {_message(error)}"
+                    " (-v shows where)",
                 )
             return 2
 
@@ -129,15 +200,31 @@ def bounded(option: str, value: int, low: int, high: int) -> int:
     return value
 
 
+def version() -> str:
+    """Return the installed version of ftm; "unknown" if the sources are used uninstalled."""
+    try:
+        return metadata.version("torch-ftm")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def note(text: str) -> None:
+    """Print a line on stderr that is no result and no error, unless ``--quiet`` is given."""
+    if _Verbosity.level >= 0:
+        print(safe_names.printable(text), file=sys.stderr)
+
+
 def say(text: str) -> None:
     """Print a line that may contain names from files on standard output."""
     print(safe_names.printable(text))
 
 
 def _report(program: str, message: str) -> None:
-    with contextlib.suppress(OSError):  # stderr is closed
+    with contextlib.suppress(OSError, AttributeError):  # stderr is closed
+        is_coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+        name = f"\033[1;31m{program}:\033[0m" if is_coloured else f"{program}:"
         print(
-            f"{program}: {safe_names.printable(safe_names.shortened(message, _LONGEST_MESSAGE))}",
+            f"{name} {safe_names.printable(safe_names.shortened(message, _LONGEST_MESSAGE))}",
             file=sys.stderr,
         )
 

@@ -370,7 +370,7 @@ def _save_input(
         path.write_bytes(data)
     except (OSError, CompileError) as error:
         return f"its input could not be saved ({error})"
-    command = ["ftm-translate", "--from", source.name, "--to", target]
+    command = ["ftm", "translate", "--from", source.name, "--to", target]
     command += ["--machine", options.machine] if options.machine != presets.DEFAULT else []
     command += ["--cores", str(options.cores)] if options.cores else []
     return f"replay it with: {shlex.join([*command, str(path)])}"

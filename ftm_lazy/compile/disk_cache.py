@@ -27,7 +27,7 @@ from ftm_backend import atomic_file
 from ftm_lazy.compile import disk_cache_size, trusted_files
 from ftm_lazy.user_warnings import warn_user
 
-__all__ = ["CacheKey", "DiskCache", "FunctionKey", "FunctionStore"]
+__all__ = ["CacheKey", "DiskCache", "FunctionKey", "FunctionStore", "digest_of", "parse_entry"]
 
 _MAGIC = b"ftm cache 1\n"
 _CHECKSUM = 32
@@ -48,7 +48,7 @@ class KeyPart:
     @functools.cached_property
     def digest(self) -> str:
         """Hash of `text`; the file's name."""
-        return hashlib.blake2b(self.text, digest_size=20).hexdigest()
+        return digest_of(self.text)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class DiskCache:
         if path is None or not self._is_usable(path.parent):
             return None
         try:
-            parts = _parse(trusted_files.read(path, self._limit))
+            parts = parse_entry(trusted_files.read(path, self._limit))
         except FileNotFoundError:
             return None
         except trusted_files.ForeignFile as reason:
@@ -236,7 +236,12 @@ class FunctionStore:
             self._cache.put(FunctionKey(digest, compiler), content)
 
 
-def _parse(content: bytes) -> tuple[bytes, bytes] | None:
+def digest_of(key_text: bytes) -> str:
+    """Return the hash of a key, which is its file's name."""
+    return hashlib.blake2b(key_text, digest_size=20).hexdigest()
+
+
+def parse_entry(content: bytes) -> tuple[bytes, bytes] | None:
     """Split a file's content into key text and program; None if it is damaged."""
     begin = len(_MAGIC) + _CHECKSUM
     body = content[begin:]

@@ -2,7 +2,7 @@
 
 Each program gets a directory ``NNN_<hash>`` with one file ``NN_stage`` per stage and
 ``inputs.json``, the kinds, dtypes and shapes of its inputs. With ``FTM_DEBUG=data`` it also has the
-inputs and outputs of the first run, so ``ftm-run <directory>`` can repeat the run and compare.
+inputs and outputs of the first run, so ``ftm run <directory>`` can repeat the run and compare.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``ftm-compile``: compile an exported or scripted model to MLIR, assembly, or a package."""
+"""``ftm compile``: compile an exported or scripted model to MLIR, assembly, or a package."""
 
 from __future__ import annotations
 
@@ -15,25 +15,30 @@ from typing import Any
 from ftm_backend.cli import Parser, UserError, command, naming
 from ftm_backend.tools.input_files import check_fits_memory, check_regular, naming_file, write
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _EPILOG = """\
 examples:
-  ftm-compile model.pt2
+  ftm compile model.pt2
       assembly, weights and manifest: model.lan, model.npz, model.json
-  ftm-compile model.pt2 --to package -o model.ftm
-      a file that `ftm-run model.ftm` runs without PyTorch
-  ftm-compile model.pt2 --to tosa -o model.mlir
+  ftm compile model.pt2 --to package -o model.ftm
+      a file that `ftm run model.ftm` runs without PyTorch
+  ftm compile model.pt2 --to tosa -o model.mlir
       MLIR: torch, linalg, tosa, stablehlo, ftm
-  ftm-compile model.pt --input f32[8,16] --to linalg
+  ftm compile model.pt --input f32[8,16] --to linalg
       a scripted model needs its inputs on the command line
 """
 
 _SHAPE = re.compile(r"(\w+)\[((?:\d{1,18}(?:,\s*)?)*)\]", re.ASCII)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser("ftm-compile", "Compile an exported or scripted model.", _EPILOG)
+def parser() -> Parser:
+    """Return the command's parser."""
+    parser = Parser(
+        "ftm compile",
+        "Compile an exported or scripted model to assembly, a package, or MLIR.",
+        _EPILOG,
+    )
     parser.add_argument(
         "model", type=Path, help="a .pt2 of torch.export.save, or a .pt of torch.jit.save"
     )
@@ -43,12 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=("lasm", "package", "torch", "linalg", "tosa", "stablehlo", "ftm"),
         help="output (default: lasm, the assembly)",
     )
-    parser.add_argument(
-        "-o",
-        dest="output",
-        type=Path,
-        help="file to write (default: next to the model; MLIR: standard output)",
-    )
+    parser.add_output("file to write (default: next to the model; MLIR: standard output)")
     parser.add_argument(
         "--input",
         action="append",
@@ -62,11 +62,11 @@ def _parser() -> argparse.ArgumentParser:
         choices=("npz", "safetensors"),
         help="format of the weights of lasm (default: npz)",
     )
-    parser.add_argument("--machine", help="preset to compile for (default: FTM_MACHINE)")
+    parser.add_machine("preset to compile for (default: FTM_MACHINE)")
     return parser
 
 
-@command("ftm-compile")
+@command("ftm compile")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, or 2 for wrong usage and for a model that does not compile.
     """
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     if not given.model.exists():
         raise UserError(f"there is no file {given.model}")
     check_regular(given.model)

@@ -8,26 +8,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ftm_backend import optional_packages
-from ftm_backend.cli import Parser, UserError, command, say
+from ftm_backend.cli import Parser, UserError, command, note, say
 from ftm_backend.safe_names import printable
 from ftm_backend.tools.input_files import read_bytes
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 
-@command("ftm-migrate")
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Args:
-        arguments: Command line without the program's name; None for `sys.argv`.
-
-    Returns:
-        The exit status: 2 if a file could not be read, 1 if one would change (--check), else 0.
-    """
+def parser() -> Parser:
+    """Return the command's parser."""
     parser = Parser(
-        "ftm-migrate",
-        "Rewrite torch_xla programs as plain PyTorch on ftm; prints a diff by default.",
+        "ftm migrate",
+        "Rewrite torch_xla programs as plain PyTorch on ftm; print a diff by default.",
+        """\
+examples:
+  ftm migrate train.py                 what would change, and what is left to you
+  ftm migrate --write train.py models  change a file and a directory of files
+""",
     )
     parser.add_argument("paths", nargs="+", type=Path, help="files, or directories of Python files")
     mode = parser.add_mutually_exclusive_group()
@@ -37,7 +34,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="list the files that would change, and exit with 1 if there are any",
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+@command("ftm migrate")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        arguments: Command line without the program's name; None for `sys.argv`.
+
+    Returns:
+        The exit status: 2 if a file could not be read, 1 if one would change (--check), else 0.
+    """
+    options = parser().parse_args(arguments)
     with optional_packages.needed("rewriting programs"):
         from ftm_lazy.migrate.rewrite import MigrateError, migrate
 
@@ -48,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             result = migrate(source)
         except (OSError, UserError, MigrateError) as error:
             reason = str(error) if str(path) in str(error) else f"{path}: {error}"
-            print(printable(f"ftm-migrate: {reason}"), file=sys.stderr)
+            print(printable(f"ftm migrate: {reason}"), file=sys.stderr)
             failed += 1
             continue
         for line, reason in result.left:
@@ -64,9 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"{path}: changed")
         else:
             sys.stdout.writelines(_diff(path, source, result.code))
-    print(
-        f"{changed} files {'changed' if options.write else 'to change'}, {left} places left to you",
-        file=sys.stderr,
+    note(
+        f"{changed} files {'changed' if options.write else 'to change'}, {left} places left to you"
     )
     if failed:
         return 2

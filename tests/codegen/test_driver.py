@@ -147,7 +147,7 @@ def test_a_failure_saves_its_input_and_the_command_replays_it(tmp_path, monkeypa
         driver.compile(TRACE, CompileOptions(reproducers=str(tmp_path)))
     assert "stage 'assign-buffers'" in str(failure.value)
     command = shlex.split(
-        re.search(r"replay it with: ftm-translate (.*)", str(failure.value)).group(1)
+        re.search(r"replay it with: ftm translate (.*)", str(failure.value)).group(1)
     )
     assert command[:4] == ["--from", "defer-input-overwrites", "--to", "assign-buffers"]
     assert ftm_translate.main(command) == 2

@@ -49,7 +49,7 @@ def test_second_process_compiles_nothing(name: str, tmp_path) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_assembly_replays_in_checked_mode(name: str, tmp_path) -> None:
-    """Each program that ran gives the same results from its `.lan` text, through `ftm-run
+    """Each program that ran gives the same results from its `.lan` text, through `ftm run
     --checked`."""
     run(PROGRAMS[name], FTM_DUMP=str(tmp_path), FTM_DEBUG="data")
     programs = sorted(path.parent for path in tmp_path.glob("*/*.lan"))

@@ -1,4 +1,4 @@
-"""Records the models of ``ftm-conformance``: run it to write them anew, after the recorder's text
+"""Records the models of ``ftm conformance``: run it to write them anew, after the recorder's text
 has changed.
 
 python tests/frontends/conformance_models.py

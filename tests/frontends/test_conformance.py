@@ -1,4 +1,4 @@
-"""``ftm-conformance``: the emulator passes; another machine's faults are found and can be
+"""``ftm conformance``: the emulator passes; another machine's faults are found and can be
 expected."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def test_the_models_are_what_is_recorded() -> None:
 
 def test_the_emulator_is_compatible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By its preset and as a library, with a report in both forms."""
-    assert ftm_conformance.main(["host", "--json", str(tmp_path / "report.json")]) == 0
+    assert ftm_conformance.main(["host", "-o", str(tmp_path / "report.json")]) == 0
     text = capsys.readouterr().out
     assert text.endswith("compatible\n") and "mlp-step" in text
     found = json.loads((tmp_path / "report.json").read_text())["checks"]

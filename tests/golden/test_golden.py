@@ -6,7 +6,7 @@ section is the whole assembly. To store what the compiler does now:
 
     python -m pytest tests/golden --accept
 
-A pass runs as `ftm-opt --PASS FILE` does, on the text that the pass before has printed. What a
+A pass runs as `ftm opt --PASS FILE` does, on the text that the pass before has printed. What a
 pass must do is specified in `tests/passes`.
 """
 

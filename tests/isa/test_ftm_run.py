@@ -1,4 +1,4 @@
-"""The command line of ftm-run: data from files, folders and random numbers; comparison; every wrong
+"""The command line of ftm run: data from files, folders and random numbers; comparison; every wrong
 usage."""
 
 import json
@@ -148,7 +148,7 @@ def test_a_fault_names_the_line(folder, capsys):
 def test_wrong_usage(folder, capsys, words, message):
     status, _, err = run(capsys, folder / "p.lan", *words)
     assert status == 2
-    assert err.startswith("ftm-run: ") and message in err
+    assert err.startswith("ftm run: ") and message in err
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_arrays_that_no_memory_holds(folder, capsys):
     for shape in ("1000000x1000000", "9223372036854775807", "4000000000000", "x".join(["1"] * 100)):
         (folder / "p.lan").write_text(TEXT.replace("@in b0, f32, 3x100", f"@in b0, f32, {shape}"))
         status, _, err = run(capsys, folder / "p.lan", "--random")
-        assert status == 2 and err.startswith("ftm-run: ") and len(err.splitlines()) < 5
+        assert status == 2 and err.startswith("ftm run: ") and len(err.splitlines()) < 5
         (folder / "p.lan").write_text(TEXT.replace("@out o0, f32, 3x100", f"@out o0, f32, {shape}"))
         assert run(capsys, folder / "p.lan", "--random")[0] == 2
 
@@ -222,7 +222,7 @@ def test_arrays_that_no_memory_holds(folder, capsys):
 def test_arrays_that_are_cut_off(folder, capsys, content):
     (folder / "b0.npy").write_bytes(content)
     status, _, err = run(capsys, folder)
-    assert status == 2 and err.startswith("ftm-run: ")
+    assert status == 2 and err.startswith("ftm run: ")
 
 
 def test_several_arrays_in_one_file(folder, capsys):
@@ -249,7 +249,7 @@ def test_ctrl_c_ends_an_endless_program(folder):
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     assert (
-        process.communicate(timeout=60)[1] == "ftm-run: interrupted\n" and process.returncode == 130
+        process.communicate(timeout=60)[1] == "ftm run: interrupted\n" and process.returncode == 130
     )
 
 

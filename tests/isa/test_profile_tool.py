@@ -1,4 +1,4 @@
-"""``ftm-profile``: its table, comparison, picture and trace say what the cycle model says."""
+"""``ftm profile``: its table, comparison, picture and trace say what the cycle model says."""
 
 import itertools
 import json
@@ -103,7 +103,7 @@ def test_wrong_usage_is_said(trace, arguments, capsys):
         else [str(trace), "--machine", "m7032", *arguments]
     )
     assert ftm_profile.main(command) == 2
-    assert capsys.readouterr().err.startswith("ftm-profile: ")
+    assert capsys.readouterr().err.startswith("ftm profile: ")
 
 
 def test_the_last_number_of_a_timeline_is_inside_of_it(capsys, trace, tmp_path):

@@ -249,7 +249,7 @@ def command_line(random: Random, command: str, folder: Path) -> list[str]:
             [f"--machine={machine}"], [f"--cores={number}"], ["--json"], [f"--svg={out}"], [f"--chrome={out}"], [f"--core={number}"],
             [f"--instructions={number}"], [f"--window=0:{number}"], [f"--window={number}"], [f"--compare={other}"], [f"--compare-machine={machine}"],
         ],
-        "ftm-conformance": [[f"--preset={machine}"], [f"--cores={number}"], [f"--expected={other}"], [f"--json={out}"]],
+        "ftm-conformance": [[f"--preset={machine}"], [f"--cores={number}"], [f"--expected={other}"], ["--json"], [f"--output={out}"]],
         "ftm-compile": [
             ["--to", random.choice(["lasm", "package", "torch", "linalg", "tosa", "stablehlo", "ftm", "x"])], [f"-o{folder / 'o'}"], [f"-o{out}"],
             [f"--input=f32[{number}]"], ["--input=f32[2,4]"], [f"--input={number}"], [f"--machine={machine}"],

@@ -1,4 +1,4 @@
-"""Runs the assembly that ``ftm-compile`` wrote: ``model.lan``, its weights, and a manifest.
+"""Runs the assembly that ``ftm compile`` wrote: ``model.lan``, its weights, and a manifest.
 
 The manifest is JSON:
 

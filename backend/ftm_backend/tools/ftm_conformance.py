@@ -1,13 +1,12 @@
-"""``ftm-conformance``: runs the conformance tests on a machine and reports.
+"""``ftm conformance``: runs the conformance tests on a machine and reports.
 
-ftm-conformance /path/to/libmy_machine.so
-ftm-conformance libmy_machine.so --preset m7032 --json report.json --expected failures.json
-ftm-conformance host                         # the emulator itself
+ftm conformance /path/to/libmy_machine.so
+ftm conformance libmy_machine.so --machine m7032 -o report.json --expected failures.json
+ftm conformance host                         # the emulator itself
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from ftm_backend.machine import Machine, MachineError
 from ftm_backend.target import presets
 from ftm_backend.tools.input_files import read_object, write
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _EPILOG = """\
 The file of expected failures is JSON, the name of each check with the reason:
@@ -29,29 +28,26 @@ compatible, 1 not, 2 wrong usage.
 """
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
+    """Return the command's parser."""
     parser = Parser(
-        "ftm-conformance", "Check a machine against instruction examples, ops and models.", _EPILOG
+        "ftm conformance", "Check a machine against instruction examples, ops and models.", _EPILOG
     )
     parser.add_argument(
-        "machine", help="a machine library (.so), or the name of a preset: then the emulator"
+        "library", help="a machine library (.so), or the name of a preset: then the emulator"
     )
     parser.add_argument(
-        "--preset",
+        *("--machine", "--preset"),
+        dest="preset",
+        metavar="PRESET",
         default="",
         help="preset to compile for (default: host, or the one that is named)",
     )
-    parser.add_argument(
-        "--cores", type=int, default=1, help="cores to open the machine with (default 1)"
-    )
+    parser.add_cores("cores to open the machine with (default 1)", 1)
+    parser.add_output("write the report as JSON, too", None, str)
+    parser.add_json()
     parser.add_argument(
         "--expected", type=Path, metavar="FILE", help="failures that are expected, as JSON"
-    )
-    parser.add_argument(
-        "--json",
-        dest="json",
-        metavar="FILE",
-        help="write the report as JSON, too; - for standard output",
     )
     parser.add_argument(
         "--only", metavar="WORD", default="", help="only checks with this word in their name"
@@ -59,22 +55,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-@command("ftm-conformance")
+@command("ftm conformance")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     bounded("--cores", given.cores, 1, MOST_CORES)
-    library = _library(given.machine)
-    preset = given.preset or (given.machine if given.machine in presets.NAMES else presets.DEFAULT)
+    library = _library(given.library)
+    preset = given.preset or (given.library if given.library in presets.NAMES else presets.DEFAULT)
     with naming("--preset", presets.UnknownPreset):
         presets.load(preset)
     expected = _expected(given.expected)
-    with naming(given.machine, AttributeError, UnicodeError, MachineError, what="no machine"):
+    with naming(given.library, AttributeError, UnicodeError, MachineError, what="no machine"):
         machine = Machine(cores=given.cores, library=library)
     with machine:
         outcomes = run_all(machine, preset, given.only)
         about = {
-            "machine": given.machine,
+            "machine": given.library,
             "description": machine.description,
             "preset": preset,
             "cores": machine.cores,
@@ -82,13 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not outcomes:
         raise UserError(f"--only: no check has {given.only!r} in its name")
     outcomes = [_expecting(outcome, expected) for outcome in outcomes]
-    say(report(outcomes, about))
-    if given.json:
-        write(
-            given.json,
-            json.dumps({**about, "checks": [vars(outcome) for outcome in outcomes]}, indent=1)
-            + "\n",
-        )
+    checks = [vars(outcome) for outcome in outcomes]
+    as_json = json.dumps({**about, "checks": checks}, indent=1)
+    say(as_json if given.json else report(outcomes, about))
+    if given.output:
+        write(given.output, as_json + "\n")
     return 1 if any(outcome.counts for outcome in outcomes) else 0
 
 

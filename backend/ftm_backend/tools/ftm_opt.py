@@ -1,4 +1,4 @@
-"""`ftm-opt`: run passes of this compiler or of upstream MLIR on the text of any stage."""
+"""`ftm opt`: run passes of this compiler or of upstream MLIR on the text of any stage."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ftm_backend.pass_manager import Pass, changes, select
 from ftm_backend.target.presets import MachineParameters
 from ftm_backend.tools.input_files import read_text, write
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _EPILOG = """\
 examples:
-  ftm-opt --list-passes --machine m7032
-  ftm-opt --resolve-in-place --fuse-ops a.mlir           two passes, in this order
-  ftm-opt --insert-waits a.tiles                         one pass on tiles
-  ftm-opt --ftm-pipeline a.mlir                          all passes, from linalg to assembly
-  ftm-opt --ftm-pipeline --print-changed a.mlir -o a.lan and what each pass changes
-  ftm-opt --pass-pipeline='builtin.module(canonicalize)' a.mlir
-  ftm-opt --fuse-gemm-prologue --explain --machine m7032 a.mlir   and why
-  ftm-opt --verify a.mlir                                parse, verify and print
+  ftm opt --list-passes --machine m7032
+  ftm opt --resolve-in-place --fuse-ops a.mlir           two passes, in this order
+  ftm opt --insert-waits a.tiles                         one pass on tiles
+  ftm opt --ftm-pipeline a.mlir                          all passes, from linalg to assembly
+  ftm opt --ftm-pipeline --print-changed a.mlir -o a.lan and what each pass changes
+  ftm opt --pass-pipeline='builtin.module(canonicalize)' a.mlir
+  ftm opt --fuse-gemm-prologue --explain --machine m7032 a.mlir   and why
+  ftm opt --verify a.mlir                                parse, verify and print
 """
 
 
@@ -46,20 +46,15 @@ class _Append(argparse.Action):
         namespace.steps = [*(namespace.steps or []), (self.dest, values or self.const)]
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
+    """Return the command's parser."""
     parser = Parser(
-        "ftm-opt",
-        "Runs passes on the text of any stage of the compiler and prints the result.",
+        "ftm opt",
+        "Run passes on the text of any stage of the compiler, and print the result.",
         _EPILOG,
     )
     parser.add_argument("file", nargs="?", default="-", help="input; - or nothing: standard input")
-    parser.add_argument(
-        "-o",
-        dest="output",
-        default="-",
-        metavar="FILE",
-        help="output; - (default): standard output",
-    )
+    parser.add_output("output; - (default): standard output", "-", str)
     parser.add_argument(
         "--list-passes",
         action="store_true",
@@ -76,12 +71,8 @@ def _parser() -> argparse.ArgumentParser:
         help="verify MLIR after each pass (this is the default; --no-verify turns it off)",
     )
     parser.add_argument("--no-verify", action="store_true", help="do not verify")
-    parser.add_argument(
-        "--machine", default="host", help="machine preset to run passes for (default: host)"
-    )
-    parser.add_argument(
-        "--cores", type=int, default=0, help="cores to plan for (default: the preset's)"
-    )
+    parser.add_machine("machine preset to run passes for (default: host)", "host")
+    parser.add_cores("cores to plan for (default: the preset's)", 0)
     parser.add_argument(
         "--tune",
         default="",
@@ -212,14 +203,14 @@ def _print_changes(step: str, before: str, after: str) -> None:
     print(diff.rstrip("\n") if diff else f"pass {step}: no change", file=sys.stderr)
 
 
-@command("ftm-opt")
+@command("ftm opt")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Returns:
         The exit status: 0, or 2 for wrong usage, a wrong input or a pass that fails.
     """
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     from ftm_backend.midend.schedule.choose import explaining
     from ftm_backend.target import presets, tuning
 

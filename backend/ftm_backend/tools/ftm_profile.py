@@ -1,4 +1,4 @@
-"""``ftm-profile``: a program's cost, modelled on a machine and measured here, by kernel."""
+"""``ftm profile``: a program's cost, modelled on a machine and measured here, by kernel."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ftm_backend.tools.input_files import read_assembly, write
 from ftm_backend.tools.measured_run import measure
 from ftm_backend.tools.timeline_svg import chrome_trace, html, svg
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _TITLE = 44
 """Characters of a kernel's title."""
 
 _EPILOG = """\
 examples:
-  ftm-profile step.lan --machine m7032                      a table of kernels
-  ftm-profile step.trace --machine m7032 --cores 8          compiles first, from any stage's text
-  ftm-profile dump/0003_step --svg step.svg --window 0:90000
-  ftm-profile step.trace --machine m7032 --measure          also the time on this host
-  ftm-profile step.trace --html step.html                   table and timeline of all cores
-  ftm-profile a.lan --compare b.lan                         two programs
-  ftm-profile step.trace --machine m7032 --compare-machine mt3000
+  ftm profile step.lan --machine m7032                      a table of kernels
+  ftm profile step.trace --machine m7032 --cores 8          compiles first, from any stage's text
+  ftm profile dump/0003_step --svg step.svg --window 0:90000
+  ftm profile step.trace --machine m7032 --measure          also the time on this host
+  ftm profile step.trace --html step.html                   table and timeline of all cores
+  ftm profile a.lan --compare b.lan                         two programs
+  ftm profile step.trace --machine m7032 --compare-machine mt3000
 
 `bound` is the bottleneck of the busiest core: compute, issue (scalar work), DMA, or GSM. `least` is
 the bytes of DDR that a kernel must move: each buffer, or the part that it accesses, once. The
@@ -39,19 +39,20 @@ roofline is the larger of the time of the operations at peak and of the least by
 bandwidth."""
 
 
-def _parser() -> argparse.ArgumentParser:
-    p = Parser("ftm-profile", "Shows the modelled cost of a program on a machine.", _EPILOG)
+def parser() -> Parser:
+    """Return the command's parser."""
+    p = Parser(
+        "ftm profile",
+        "Show the modelled cost of a program on a machine, kernel by kernel.",
+        _EPILOG,
+    )
     p.add_argument(
         "program",
         type=Path,
         help="a .lan or .ftm file, the text of any earlier stage, or a folder that holds one",
     )
-    p.add_argument(
-        "--machine",
-        metavar="PRESET",
-        help="preset (default: the program's own; host for earlier stages)",
-    )
-    p.add_argument("--cores", type=int, default=0, help="number of cores (default: the preset's)")
+    p.add_machine("preset (default: the program's own; host for earlier stages)")
+    p.add_cores("number of cores (default: the preset's)", 0)
     p.add_argument(
         "--instructions",
         type=int,
@@ -60,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         help="instructions of all cores after which the program counts as endless "
         f"(default {cycle_model.WALK_LIMIT:,})",
     )
-    p.add_argument("--json", action="store_true", help="print JSON in place of the table")
+    p.add_json()
     p.add_argument(
         "--measure",
         action="store_true",
@@ -80,10 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     return p
 
 
-@command("ftm-profile")
+@command("ftm profile")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 2 for wrong usage or a wrong file."""
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     bounded("--cores", given.cores, 0, MOST_CORES)
     bounded("--core", given.core or 0, 0, MOST_CORES - 1)
     bounded("--instructions", given.instructions, 1, 2**63 - 1)

@@ -1,37 +1,37 @@
-"""`ftm-translate`: compile a program from one stage of the compiler to a later one."""
+"""`ftm translate`: compile a program from one stage of the compiler to a later one."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from ftm_backend.cli import MOST_CORES, Parser, bounded, command, naming
 from ftm_backend.tools.input_files import read_text, write
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _EPILOG = """\
 stages in order (a machine has those whose passes apply on it):
 {stages}
 
 examples:
-  ftm-translate step.trace                          assembly of a recorded trace
-  ftm-translate --to linalg step.trace              the same trace as linalg on tensors
-  ftm-translate --from linalg --to asm - < a.mlir   from MLIR on standard input
-  ftm-translate --to image step.lan -o step.bin     assemble
+  ftm translate step.trace                          assembly of a recorded trace
+  ftm translate --to linalg step.trace              the same trace as linalg on tensors
+  ftm translate --from linalg --to asm - < a.mlir   from MLIR on standard input
+  ftm translate --to image step.lan -o step.bin     assemble
 """
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
+    """Return the command's parser."""
     from ftm_backend import compiler_stages
 
     names = [stage.name for stage in compiler_stages.STAGES]
     width = max(map(len, names))
     listed = "\n".join(f"  {stage.name:{width}}  {stage.doc}" for stage in compiler_stages.STAGES)
     parser = Parser(
-        "ftm-translate",
-        "Takes a program from one stage of the compiler to a later one.",
+        "ftm translate",
+        "Compile a program from one stage of the compiler to a later one.",
         _EPILOG.format(stages=listed),
     )
     parser.add_argument("file", nargs="?", default="-", help="input; - or nothing: standard input")
@@ -44,19 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--to", dest="target", choices=names, default="asm", help="stage to make (default: asm)"
     )
-    parser.add_argument(
-        "-o",
-        dest="output",
-        default="-",
-        metavar="FILE",
-        help="output; - (default): standard output",
-    )
-    parser.add_argument(
-        "--machine", default="host", help="machine preset to compile for (default: host)"
-    )
-    parser.add_argument(
-        "--cores", type=int, default=0, help="cores to plan for (default: the preset's)"
-    )
+    parser.add_output("output; - (default): standard output", "-", str)
+    parser.add_machine("machine preset to compile for (default: host)", "host")
+    parser.add_cores("cores to plan for (default: the preset's)", 0)
     parser.add_argument(
         "--dump", default="", metavar="DIR", help="write every stage on the way into DIR"
     )
@@ -66,14 +56,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-@command("ftm-translate")
+@command("ftm translate")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Returns:
         The exit status: 0, or 2 for a program that does not compile and for wrong usage.
     """
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     from ftm_backend import compiler_stages, driver
     from ftm_backend.compile_options import CompileOptions
     from ftm_backend.target import presets

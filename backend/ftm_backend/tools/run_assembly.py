@@ -1,4 +1,4 @@
-"""``ftm-run program.lan``: runs an assembly file on arrays from files or on random ones."""
+"""``ftm run program.lan``: runs an assembly file on arrays from files or on random ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_assembly(path: Path, folder: Path | None, options: argparse.Namespace) -
     Args:
         path: The assembly file.
         folder: Folder of ``scalars.json`` and of NAME.npy for inputs and expected outputs, or None.
-        options: The command line of ``ftm-run``.
+        options: The command line of ``ftm run``.
     """
     text = read_text(path)
     with naming(path, asm.AsmError):

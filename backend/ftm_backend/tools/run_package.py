@@ -1,4 +1,4 @@
-"""``ftm-run`` of a model, with its inputs and outputs by name.
+"""``ftm run`` of a model, with its inputs and outputs by name.
 
 The model is a package, or assembly with its weights and manifest.
 """
@@ -43,7 +43,7 @@ __all__ = ["read_manifest", "run_compiled", "run_package"]
 
 
 def run_package(path: Path, options: argparse.Namespace) -> int:
-    """Run a packaged model with the command line of ``ftm-run``; return the exit status."""
+    """Run a packaged model with the command line of ``ftm run``; return the exit status."""
     if options.profile and not _profile(path, read_assembly(path), options):
         return 0
     with naming(path, runtime.PackageError, MachineError):
@@ -54,7 +54,7 @@ def run_package(path: Path, options: argparse.Namespace) -> int:
 
 
 def read_manifest(path: Path) -> dict[str, Any] | None:
-    """Read the manifest that ``ftm-compile`` wrote next to an assembly file, or return None."""
+    """Read the manifest that ``ftm compile`` wrote next to an assembly file, or return None."""
     file = path.with_suffix(".json")
     if path.suffix != ".lan" or not file.is_file():
         return None
@@ -63,7 +63,7 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
 
 
 def run_compiled(path: Path, manifest: Mapping[str, Any], options: argparse.Namespace) -> int:
-    """Run assembly with its weights and the command line of ``ftm-run``; return the exit status."""
+    """Run assembly with its weights and the command line of ``ftm run``; return the exit status."""
     text = read_text(path)
     with naming(path, asm.AsmError):
         program = asm.parse(text)

@@ -1,4 +1,4 @@
-"""Writes, prints and compares the outputs of ``ftm-run``."""
+"""Writes, prints and compares the outputs of ``ftm run``."""
 
 from __future__ import annotations
 
