@@ -61,15 +61,16 @@ std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
 
 // Sets the fields that follow from the annotations, which may be replaced after the op was made.
 void apply_annotations(Op& op) {
-  const auto& called = op_annotations(op.handle.schema().name());
+  op.annotations = &op_annotations(op.functional.operator_name().name);
+  const auto& recorded = *op.annotations; // those of `renorm` if `renorm_` was called
   const auto decide = [&](ArgumentKind& kind, const c10::Argument& argument) {
     const bool number = plain_type(argument).kind() == c10::TypeKind::NumberType;
     if (number && (kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant)) {
-      kind = called.constants.count(argument.name()) != 0 ? ArgumentKind::scalar_constant
-                                                          : ArgumentKind::scalar;
+      kind = recorded.constants.count(argument.name()) != 0 ? ArgumentKind::scalar_constant
+                                                            : ArgumentKind::scalar;
     } else if (plain_type(argument).kind() == c10::TypeKind::FloatType) {
-      kind = called.runtime.count(argument.name()) != 0 ? ArgumentKind::scalar
-                                                        : ArgumentKind::floating;
+      kind = recorded.runtime.count(argument.name()) != 0 ? ArgumentKind::scalar
+                                                          : ArgumentKind::floating;
     }
   };
   for (size_t i = 0; i < op.arguments.size(); ++i) {
@@ -78,8 +79,8 @@ void apply_annotations(Op& op) {
   for (size_t i = 0; i < op.functional_kinds.size(); ++i) {
     decide(op.functional_kinds[i], op.functional.schema().arguments()[i]);
   }
-  op.composite = find_composite_kernel(op.handle, called.composite);
-  op.annotations = &op_annotations(op.functional.operator_name().name);
+  op.composite =
+      find_composite_kernel(op.handle, op_annotations(op.handle.schema().name()).composite);
   op.cpu_indices = op.annotations->cpu_indices;
   op.forbids_overlap = op.annotations->forbids_overlap;
   op.number_argument = op.annotations->value_is_number

@@ -57,3 +57,16 @@ def test_subnormal_arguments() -> None:
             )
     quantile = torch.special.ndtri(torch.tensor([1.4e-45, 1e-40]).to("ftm")).cpu()
     torch.testing.assert_close(quantile, torch.special.ndtri(torch.tensor([1.4e-45, 1e-40])))
+
+
+def test_chebyshev_polynomials() -> None:
+    """Order 1 is exact. NaN gives NaN; the CPU gives the value of another element."""
+    x = torch.tensor([0.0, 0.3, -0.7, 1.0, -2.5], dtype=torch.float64)
+    for kind, line in {"t": x, "u": 2 * x, "v": 2 * x - 1, "w": 2 * x + 1}.items():
+        function = getattr(torch.special, f"chebyshev_polynomial_{kind}")
+        assert torch.equal(function(x.to("ftm"), 1).cpu(), line)
+    unknown = torch.tensor([3.0, float("nan")], dtype=torch.float64)
+    assert torch.special.chebyshev_polynomial_u(unknown.to("ftm"), 2).isnan().tolist() == [
+        False,
+        True,
+    ]

@@ -66,6 +66,11 @@ def test_in_place_and_views() -> None:
     )
 
 
+def test_constants_of_calls_in_place() -> None:
+    """The order of a norm shapes the program, for `renorm_` as for `renorm`."""
+    assert "p=2, dim=0, maxnorm=$0" in text(parameter(2, 3).renorm_(2, 0, 1.5))
+
+
 def test_a_boolean_is_an_operand() -> None:
     """As other Python numbers: one program for both, of the dtypes that eager promotes it to."""
     x = parameter(2, dtype=torch.bool)

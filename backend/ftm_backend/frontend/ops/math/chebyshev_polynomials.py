@@ -65,8 +65,13 @@ def _fourth(size: ScalarExpr, n: ScalarExpr, left: ScalarExpr) -> ScalarExpr:
 
 
 def _register(
-    kind: str, function: Callable[[ScalarExpr, ScalarExpr, ScalarExpr], ScalarExpr]
+    kind: str,
+    function: Callable[[ScalarExpr, ScalarExpr, ScalarExpr], ScalarExpr],
+    slope: float,
+    intercept: float,
 ) -> None:
+    """Register a kind. Its polynomial of order 1, ``slope * x + intercept``, is exact."""
+
     def polynomial(x: ScalarExpr, n: ScalarExpr, shifted: bool) -> ScalarExpr:
         x, n = x.to("f64"), e.trunc(n.to("f64"))
         if shifted:
@@ -75,6 +80,7 @@ def _register(
         left = x < 0
         value = function(abs(x), n, left)
         value = e.where(left & odd, -value, value)
+        value = e.where(n.eq(1), x * slope + intercept, value)
         return e.where(n < 0, 0, e.where(n.eq(0), 1, e.where(e.isnan(x), math.nan, value)))
 
     pointwise(
@@ -93,5 +99,7 @@ def _register(
     )
 
 
-for _kind, _function in (("t", _first), ("u", _second), ("v", _third), ("w", _fourth)):
-    _register(_kind, _function)
+_register("t", _first, 1, 0)
+_register("u", _second, 2, 0)
+_register("v", _third, 2, -1)
+_register("w", _fourth, 2, 1)

@@ -15,7 +15,7 @@ from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
 recorded("aten::heaviside", tried=("mixed",))
-recorded("aten::pow aten::pow_", constants=("exponent",), tried=("negative_exponent",))
+recorded("aten::pow", constants=("exponent",), tried=("negative_exponent",))
 
 
 def _unary(
