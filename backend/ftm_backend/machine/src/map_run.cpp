@@ -34,7 +34,7 @@ class MapRun {
       throw Fault("extents " + extents(rows_, columns_) + " are negative");
     resolve();
     core_.counters.map_elements += uint64_t(rows_ * columns_);
-    core_.counters.map_operations += uint64_t(rows_ * columns_) * plan_.along.ops.size();
+    core_.counters.map_operations += uint64_t(rows_ * columns_) * plan_.strips.along.ops.size();
     sums_.start(all_columns_);
     if (rows_ > 0 && columns_ > 0) {
       choose();
