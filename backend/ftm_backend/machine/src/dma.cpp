@@ -167,15 +167,17 @@ int64_t index_at(const Slot& slot, const TileDecl& tile, int64_t i) {
   return x;
 }
 
-// Called before a transfer writes to a buffer.
-void note_write(const Core& core, const Dma& dma) {
-  if (!core.views[dma.buffer].donated ||
-      core.phase->load(std::memory_order_relaxed) == Phase::overwritten)
-    return;
-  Phase found = Phase::whole;
-  if (!core.phase->compare_exchange_strong(found, Phase::overwritten, std::memory_order_relaxed) &&
-      found == Phase::stopping)
-    throw Interrupted();
+// Whether a tile's rows are adjacent elements in the buffer. dims: simplified, `to` in the tile.
+bool has_adjacent_columns(
+    const Shape& shape, int count, const TileDecl& tile, int64_t& row_stride) {
+  const CopyDim *rows = &shape.dims[0], *columns = &shape.dims[count - 1];
+  row_stride = shape.columns;
+  if (count == 0) return true;
+  const bool adjacent = columns->to == 1 && columns->from == 1;
+  if (count == 1 && adjacent && columns->extent == shape.rows * shape.columns) return true;
+  row_stride = rows->from;
+  if (count == 1) return shape.columns == 1;
+  return count == 2 && adjacent && columns->extent == shape.columns && rows->to == tile.columns;
 }
 
 // Returns where row i of a row transfer starts in the buffer.
@@ -191,6 +193,33 @@ int64_t row_offset(const Core& core, const Dma& dma, int64_t i, int64_t index, c
 
 } // namespace
 
+void note_write(const Core& core, const Dma& dma) {
+  if (!core.views[dma.buffer].donated ||
+      core.phase->load(std::memory_order_relaxed) == Phase::overwritten)
+    return;
+  Phase found = Phase::whole;
+  if (!core.phase->compare_exchange_strong(found, Phase::overwritten, std::memory_order_relaxed) &&
+      found == Phase::stopping)
+    throw Interrupted();
+}
+
+bool find_destination(
+    const Core& core, const Dma& dma, int64_t rows, int64_t columns, uint8_t*& to,
+    int64_t& row_bytes) {
+  Shape shape = shape_of(core, dma);
+  const int64_t offset = core.value(dma.offset), bytes = type_bytes(core.tile(dma.data.tile).type);
+  if (shape.rows != rows || shape.columns != columns || shape.overlapping || rows * columns == 0)
+    return false;
+  if (offset + shape.least < 0 || offset + shape.most >= core.views[dma.buffer].elements)
+    return false;
+  int64_t stride = 0;
+  const int count = simplify(shape.dims, shape.count);
+  if (!has_adjacent_columns(shape, count, core.tile(dma.data.tile), stride)) return false;
+  to = core.views[dma.buffer].base + offset * bytes;
+  row_bytes = stride * bytes;
+  return true;
+}
+
 void run_load(Core& core, const Dma& dma) {
   Shape shape = shape_of(core, dma);
   const TileDecl& t = core.tile(dma.data.tile);
@@ -204,10 +233,17 @@ void run_load(Core& core, const Dma& dma) {
     core.checker->load(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset);
   slot.rows = int32_t(shape.rows);
   slot.columns = int32_t(shape.columns);
+  slot.lent = nullptr;
   if (empty) return;
   core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
   const int count = simplify(shape.dims, shape.count);
-  const uint8_t* from = core.views[dma.buffer].base;
+  uint8_t* from = core.views[dma.buffer].base;
+  int64_t row_stride = 0;
+  if (dma.lends && !core.checker && has_adjacent_columns(shape, count, t, row_stride)) {
+    slot.lent = from + offset * bytes;
+    slot.row_bytes = row_stride * bytes;
+    return;
+  }
   if (dma.border >= 0)
     copy_bordered(
         slot.base, from, shape.dims, count, bytes, core.program->borders[size_t(dma.border)],
@@ -219,7 +255,7 @@ void run_store(Core& core, const Dma& dma) {
   Shape shape = shape_of(core, dma);
   const TileDecl& t = core.tile(dma.data.tile);
   const int32_t number = core.number(dma.data);
-  const Slot& slot = core.slot(dma.data.tile, number);
+  Slot& slot = core.slot(dma.data.tile, number);
   const int64_t bytes = type_bytes(t.type);
   const int64_t offset = core.value(dma.offset);
   const bool empty = shape.rows == 0 || shape.columns == 0;
@@ -228,6 +264,10 @@ void run_store(Core& core, const Dma& dma) {
     core.checker->store(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset);
   if (empty) return;
   core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
+  if (slot.stored) {
+    slot.stored = false;
+    return;
+  }
   const int count = simplify(shape.dims, shape.count);
   reverse(shape.dims, count);
   note_write(core, dma);

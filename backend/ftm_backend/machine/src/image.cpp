@@ -2,6 +2,7 @@
 // need not check.
 #include <sstream>
 
+#include "direct_access.h"
 #include "image_declarations.h"
 #include "isa_gen.h"
 #include "program.h"
@@ -16,6 +17,7 @@ class Loader : Declarations {
   std::unique_ptr<Program> load() {
     read_steps();
     read_call_ops();
+    find_direct_access(*program_);
     shrink();
     return std::move(program_);
   }

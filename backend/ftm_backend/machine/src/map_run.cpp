@@ -33,6 +33,7 @@ class MapRun {
     if (rows_ < 0 || columns_ < 0)
       throw Fault("extents " + extents(rows_, columns_) + " are negative");
     resolve();
+    if (!core_.checker) refer_to_buffers();
     core_.counters.map_elements += uint64_t(rows_ * columns_);
     core_.counters.map_operations += uint64_t(rows_ * columns_) * plan_.strips.along.ops.size();
     sums_.start(all_columns_);
@@ -89,7 +90,46 @@ class MapRun {
     fits(t, rows, columns);
     Slot& slot = core_.slot(tile, number);
     const int64_t bytes = type_bytes(t.type);
-    to.push_back({slot.base, t.columns * bytes, bytes, &slot});
+    to.push_back({slot.base, t.columns * bytes, bytes, &slot, rows, columns});
+  }
+
+  // Lets inputs refer to buffers, and full outputs that a DST will store.
+  void refer_to_buffers() {
+    for (MapOperand& in : inputs_)
+      if (in.slot->lent) {
+        in.base = in.slot->lent;
+        in.row_bytes = in.slot->row_bytes;
+      }
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      const TileDecl& t = core_.tile(plan_.outputs[k].tile);
+      if (t.stored_by < 0) continue;
+      MapOperand& out = outputs_[k];
+      MapOperand there = out;
+      const Dma& dma =
+          core_.program->dmas[size_t(core_.program->steps[size_t(t.stored_by)].target)];
+      out.slot->stored =
+          find_destination(core_, dma, out.rows, out.columns, there.base, there.row_bytes) &&
+          may_overwrite(there, k);
+      if (!out.slot->stored) continue;
+      note_write(core_, dma);
+      out = there;
+    }
+  }
+
+  // Whether full output k may be written at `there` while the map reads its inputs. In one function
+  // all loads come before the stores of the same elements.
+  bool may_overwrite(const MapOperand& there, size_t k) const {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const MapOperand& in = inputs_[i];
+      if (!in.touches(there)) continue;
+      const bool same = plan_.inputs[i].access == isa::FTM_ACCESS_FULL && in.base == there.base &&
+                        in.row_bytes == there.row_bytes && in.bytes == there.bytes;
+      if (!same || plan_.native->along.ops.size() != 1 || plan_.native->across.ops.size() != 1)
+        return false;
+    }
+    for (size_t i = 0; i < k; ++i)
+      if (outputs_[i].touches(there)) return false;
+    return true;
   }
 
   void set_extents() {

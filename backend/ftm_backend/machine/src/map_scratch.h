@@ -1,6 +1,7 @@
 // Scratch memory of a core's maps, kept between maps so that small maps need not allocate.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "core_state.h"
@@ -13,6 +14,16 @@ struct MapOperand {
   int64_t row_bytes; // distance of rows
   int64_t bytes; // of an element
   Slot* slot;
+  int64_t rows, columns;
+
+  // Whether two operands may share bytes.
+  bool touches(const MapOperand& other) const {
+    return start() < other.end() && other.start() < end();
+  }
+  const uint8_t* start() const { return base + std::min<int64_t>(0, row_bytes * (rows - 1)); }
+  const uint8_t* end() const {
+    return base + std::max<int64_t>(0, row_bytes * (rows - 1)) + columns * bytes;
+  }
 };
 
 struct MapScratch {

@@ -88,6 +88,7 @@ class Run {
   // Appends the function to `code` and returns its offset.
   int64_t translate(std::vector<uint8_t>& code) {
     for (size_t i = first_; i < end_; ++i) translate_op(body_.ops[i], i);
+    for (const Held& h : results_) store(h);
     Encoder e;
     write_function(e);
     while (code.size() % 64) code.push_back(0xcc);
@@ -108,6 +109,7 @@ class Run {
   struct Held {
     Spot spot;
     int value;
+    Type type;
   };
 
   static bool same(Spot a, Spot b) { return a.place == b.place && a.index == b.index; }
@@ -134,7 +136,7 @@ class Run {
     for (const Held& h : held_)
       if (same(h.spot, spot)) return as(h.value, type);
     const int v = c_.load(int(type_bytes(type)), address(spot, int(type_bytes(type))));
-    held_.push_back({spot, v});
+    held_.push_back({spot, v, type});
     return as(v, type);
   }
   // Booleans are masks in operations, and bytes elsewhere.
@@ -167,10 +169,14 @@ class Run {
         std::remove_if(
             held_.begin(), held_.end(), [&](const Held& h) { return same(h.spot, op.dst); }),
         held_.end());
-    held_.push_back({op.dst, v});
-    if (!in_memory(op.dst) && !is_needed_outside(op.dst, at)) return;
-    const int bytes = int(type_bytes(type));
-    c_.store(bytes, address(op.dst, bytes), c_.is_mask(v) ? o_.from_mask(v, Type::U8) : v);
+    held_.push_back({op.dst, v, type});
+    if (in_memory(op.dst)) results_.push_back({op.dst, v, type});
+    else if (is_needed_outside(op.dst, at)) store({op.dst, v, type});
+  }
+  void store(const Held& h) {
+    const int bytes = int(type_bytes(h.type));
+    const int v = c_.is_mask(h.value) ? o_.from_mask(h.value, Type::U8) : h.value;
+    c_.store(bytes, address(h.spot, bytes), v);
   }
 
   // --- operations ---
@@ -360,6 +366,7 @@ class Run {
   VectorCode c_;
   Operations o_;
   std::vector<Held> held_;
+  std::vector<Held> results_; // stored last: an output may be the memory of an input
   std::vector<Spot> pointers_; // inputs and outputs that the run accesses
 };
 
@@ -401,8 +408,7 @@ void drop_splats(const MapPlan& plan, StripCode& body) {
 
 bool enabled() {
   const char* const setting = std::getenv("FTM_TRANSLATE");
-  return std::strcmp(kernels().name, "avx512") == 0 &&
-         !(setting && std::strcmp(setting, "0") == 0);
+  return std::strcmp(kernels().name, "avx512") == 0 && !(setting && std::strcmp(setting, "0") == 0);
 }
 
 StripCode translate(const MapPlan& plan, const StripCode& body, std::vector<uint8_t>& code) {

@@ -1,0 +1,184 @@
+"""Maps that read and write buffers instead of tiles, against checked mode, which copies.
+
+Each program is one that may, or must not, skip the copies: donated inputs are the hard cases,
+because the map then writes what it reads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ftm_backend.machine import Machine
+from machine.machine_programs import run_text
+
+# Rows are long enough that a strip is a part of a row.
+ROWS, COLUMNS = 6, 700
+ALL = f"{ROWS}@{COLUMNS} | {COLUMNS}@1"
+
+SHAPES = [(ROWS, COLUMNS)] * 4 + [(ROWS, 1)] + [(1, ROWS * COLUMNS)] * 2
+STEP = ROWS * COLUMNS * 4 // 64 * 64 + 64
+
+HEADER = f"""@program test, host
+@in b0, f32, {ROWS}x{COLUMNS}
+@in b1, f32, {ROWS}x{COLUMNS}
+@out o0, f32, {ROWS}x{COLUMNS}, b0
+@out o1, f32, {ROWS}x{COLUMNS}, b1
+@func main
+""" + "".join(
+    f"  @tile {name}, am, f32, {rows}x{columns}, 1, {k * STEP}\n"
+    for k, (name, (rows, columns)) in enumerate(
+        zip(["X", "Y", "P", "Q", "S", "X1", "P1"], SHAPES, strict=True)
+    )
+)
+
+LOADS = f"    DLD b0[0], {ALL}, X\n    DLD b1[0], {ALL}, Y\n    DWAITALL\n"
+STORES = f"    DST P, o0[0], {ALL}\n    DST Q, o1[0], {ALL}\n"
+BOTH = f"    @map {ROWS} x {COLUMNS}, X:v0, Y:v1 -> P:v100, Q:v101\n"
+REST = f"    DLD b1[0], {ALL}, Y\n    DWAIT Y\n    DST Y, o1[0], {ALL}\n"
+
+
+def one_row(row: int, size: int = 1) -> str:
+    return f"{size}@{COLUMNS} | {COLUMNS}@1"
+
+
+PROGRAMS = {
+    "each output has its own input": f"""{LOADS}{BOTH}
+      VMUL.F32 v0, 2.0, v100
+      VADD.F32 v1, v0, v101
+    @endmap
+{STORES}""",
+    "each output overwrites the other's input": f"""{LOADS}{BOTH}
+      VADD.F32 v1, 1.0, v100
+      VMUL.F32 v0, 2.0, v101
+    @endmap
+{STORES}""",
+    "a kernel call in between": f"""{LOADS}{BOTH}
+      VADD.F32 v0, 1.0, v2
+      VSIN.F32 v2, v3
+      VADD.F32 v3, v1, v100
+      VMUL.F32 v0, v3, v101
+    @endmap
+{STORES}""",
+    "a row of the output is read for every row": f"""
+    DLD b0[0], {ALL}, X
+    DLD b0[0], {one_row(0)}, Y
+    DWAITALL
+    @map {ROWS} x {COLUMNS}, X:v0, Y:v1.row -> P:v100
+      VADD.F32 v0, v1, v100
+    @endmap
+    DST P, o0[0], {ALL}
+{REST.replace("Y", "Q")}""",
+    "the output is shifted by one element": f"""
+    DLD b0[0], 1@1 | {ROWS * COLUMNS - 1}@1, X1
+    DWAITALL
+    @map 1 x {ROWS * COLUMNS - 1}, X1:v0 -> P1:v100
+      VADD.F32 v0, 1.0, v100
+    @endmap
+    DST P1, o0[1], 1@1 | {ROWS * COLUMNS - 1}@1
+{REST}""",
+    "the load is transposed": f"""
+    DLD b0[0], {ROWS}@1 | {COLUMNS}@{ROWS}, X
+    DWAITALL
+    @map {ROWS} x {COLUMNS}, X:v0 -> P:v100
+      VNEG.F32 v0, v100
+    @endmap
+    DST P, o0[0], {ALL}
+{REST}""",
+    "every row is the same": f"""
+    DLD b0[{COLUMNS}], {ROWS}@0 | {COLUMNS}@1, X
+    DWAITALL
+    @map {ROWS} x {COLUMNS}, X:v0 -> P:v100
+      VNEG.F32 v0, v100
+    @endmap
+    DST P, o0[0], {ALL}
+{REST}""",
+    "rows are apart, and part of a row is left": f"""
+    DLD b0[3], {ROWS // 2}@{2 * COLUMNS} | 50@1, X
+    DWAITALL
+    @map {ROWS // 2} x 50, X:v0 -> P:v100
+      VMUL.F32 v0, 3.0, v100
+    @endmap
+    DST P, o0[3], {ROWS // 2}@{2 * COLUMNS} | 50@1
+{REST}""",
+    "two maps read one load": f"""
+    DLD b0[0], {ALL}, X
+    DWAITALL
+    @map {ROWS} x {COLUMNS}, X:v0 -> S:v0.rmax
+    @endmap
+    @map {ROWS} x {COLUMNS}, X:v0, S:v1.col -> P:v100
+      VSUB.F32 v0, v1, v2
+      VEXP.F32 v2, v100
+    @endmap
+    DST P, o0[0], {ALL}
+{REST}""",
+    "the input is read again after the store": f"""
+    DLD b0[0], {ALL}, X
+    DWAITALL
+    @map {ROWS} x {COLUMNS}, X:v0 -> P:v100
+      VADD.F32 v0, 1.0, v100
+    @endmap
+    DST P, o0[0], {ALL}
+    @map {ROWS} x {COLUMNS}, X:v0 -> Q:v100
+      VMUL.F32 v0, 2.0, v100
+    @endmap
+    DST Q, o1[0], {ALL}
+""",
+    "the result is read again after the store": f"""
+    DLD b0[0], {ALL}, X
+    DWAITALL
+    @map {ROWS} x {COLUMNS}, X:v0 -> P:v100
+      VADD.F32 v0, 1.0, v100
+    @endmap
+    DST P, o0[0], {ALL}
+    @map {ROWS} x {COLUMNS}, P:v0 -> Q:v100
+      VMUL.F32 v0, 2.0, v100
+    @endmap
+    DST Q, o1[0], {ALL}
+""",
+    "a loop over rows": f"""
+    SMOV 0, r1
+  LOOP_main_0: 1, {ROWS}
+    SMUL r1, {COLUMNS}, r2
+    DLD b0[r2], {one_row(0)}, X
+    DLD b1[r2], {one_row(0)}, Y
+    DWAITALL
+    @map 1 x {COLUMNS}, X:v0, Y:v1 -> P:v100, Q:v101, S:v0.rsum
+      VMUL.F32 v0, v1, v100
+      VSUB.F32 v0, v1, v101
+    @endmap
+    DST P, o0[r2], {one_row(0)}
+    DST Q, o1[r2], {one_row(0)}
+    SADD r1, 1, r1
+    SLT r1, {ROWS}, r3
+  [r3] SBR LOOP_main_0
+""",
+    "a load that does not always run": f"""
+    DLD b1[0], {ALL}, X
+    SMOV 0, r1
+  [r1] DLD b0[0], {ALL}, X
+    DWAITALL
+    @map {ROWS} x {COLUMNS}, X:v0 -> P:v100, Q:v0
+      VADD.F32 v0, 1.0, v100
+    @endmap
+{STORES}""",
+}
+
+
+@pytest.mark.parametrize("donated", [(), (0,), (0, 1)])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_direct_access(
+    fast: Machine, checked: Machine, name: str, donated: tuple[int, ...]
+) -> None:
+    text = HEADER + PROGRAMS[name] + "    DWAITALL\n@ret\n"
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal((ROWS, COLUMNS)).astype(np.float32) for _ in range(2)]
+    results = []
+    for machine in (checked, fast):
+        given = [a.copy() for a in arrays]
+        results.append(run_text(machine, text, given, donate=donated))
+    written = slice(None)
+    if name.startswith(("the output is shifted", "rows are apart")) and 0 not in donated:
+        written = slice(0, 0)  # the rest of a new output is arbitrary
+    np.testing.assert_array_equal(results[1][0][written], results[0][0][written])
+    np.testing.assert_array_equal(results[1][1], results[0][1])
