@@ -373,3 +373,16 @@ def test_gathers(fast, token):
     )
     index = np.maximum(index, -10)
     np.testing.assert_array_equal(program.run(fast, [index, table])[0], table[index + 10])
+
+
+def test_outputs_of_one_value(fast, checked):
+    """Two full outputs and a reduction of the same value."""
+    x = np.arange(70, dtype=np.float32).reshape(2, 35)
+    outputs = [("f32", "full"), ("f32", "full"), ("f32", "asum")]
+    body = ["VADD.F32 v0, 1.0, v100", "VMOV.F32 v100, v101", "VMOV.F32 v100, v102"]
+    program = MapProgram(2, 35, [("f32", "full")], outputs, body)
+    for machine in (fast, checked):
+        first, second, total = program.run(machine, [x])
+        np.testing.assert_array_equal(first, x + 1)
+        np.testing.assert_array_equal(second, x + 1)
+        assert total[0, 0] == (x + 1).sum()

@@ -32,7 +32,9 @@ class Allocator {
       const int value = code_.results[i];
       const bool full = plan_.outputs[i].scope == isa::FTM_SCOPE_FULL;
       out.results.push_back(full ? Spot{} : operand(value, false, out));
-      if (full && code_.values[value].spot.place != Place::Output)
+      const Spot spot = code_.values[value].spot;
+      // Two outputs may have one value.
+      if (full && !(spot.place == Place::Output && spot.index == i))
         out.ops.push_back(store(uint16_t(i), value, out));
     }
   }
