@@ -103,6 +103,35 @@ def test_factors_are_lapacks() -> None:
     assert factor.stride() == torch.linalg.cholesky_ex(singular)[0].stride()
 
 
+@pytest.mark.parametrize("shape", [(65, 65), (2, 150, 150), (100, 170), (170, 100)])
+def test_blocks_of_large_matrices(shape: tuple[int, ...]) -> None:
+    """From 65 rows on, most of the work is products of blocks; so is finding a zero pivot."""
+    torch.manual_seed(0)
+    torch.ftm.empty_cache()  # a program for many sizes has no blocks
+    matrices = torch.randn(shape, dtype=torch.float64)
+    singular = matrices.clone()
+    singular[..., 80:] = 0
+    for a in (matrices, singular):
+        want = torch.linalg.lu_factor_ex(a)
+        for own, expected in zip(torch.linalg.lu_factor_ex(a.to("ftm")), want, strict=True):
+            torch.testing.assert_close(own.cpu(), expected)
+    count = min(shape[-2:])
+    square = matrices[..., :count, :count]
+    symmetric = square @ square.mT + torch.eye(count)
+    for upper in (False, True):
+        factor = torch.linalg.cholesky(symmetric, upper=upper)
+        own = torch.linalg.cholesky(symmetric.to("ftm"), upper=upper)
+        torch.testing.assert_close(own.cpu(), factor)
+        for left in (False, True):
+            solved = torch.linalg.solve_triangular(
+                factor.to("ftm"), symmetric.to("ftm"), upper=upper, left=left
+            )
+            expected = torch.linalg.solve_triangular(factor, symmetric, upper=upper, left=left)
+            torch.testing.assert_close(solved.cpu(), expected)
+    symmetric[..., 64, 64] = -1
+    assert (torch.linalg.cholesky_ex(symmetric.to("ftm"))[1] == 65).all()
+
+
 def test_broadcast_batches() -> None:
     torch.manual_seed(0)
     a, right = torch.randn(2, 1, 4, 4), torch.randn(3, 4, 2)

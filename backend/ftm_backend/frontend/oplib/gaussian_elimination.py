@@ -3,6 +3,10 @@
 Each iteration updates whole matrices. The machine has no loops whose bounds depend on an outer
 loop, so an iteration computes all elements and selects the old value for those that the algorithm
 leaves unchanged.
+
+Large matrices are halved first, so that most of the work is products of blocks. Example, for a
+Cholesky factorization: factor the top left block, solve for the bottom left block, subtract its
+product with itself from the bottom right block, and factor that.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from collections.abc import Callable, Sequence
 
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.concat import concat
+from ftm_backend.frontend.oplib.matmul import matmul
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.frontend.sequential_loop import LoopIteration, repeat
 from ftm_backend.ir.trace.trace import TensorType
@@ -19,13 +25,17 @@ from ftm_backend.ir.trace.trace import TensorType
 __all__ = [
     "DTYPES",
     "SOLUTION_TOLERANCE",
+    "block_limit",
     "extract_column",
     "extract_row",
     "flatten_batch",
     "gather_rows",
+    "half_of",
     "iterate",
+    "join_blocks",
     "row_indices",
     "solve_triangular",
+    "subtract_product",
 ]
 
 
@@ -123,6 +133,33 @@ def gather_rows(b: LinalgBuilder, matrix: StridedValue, order: StridedValue) -> 
     )
 
 
+_BLOCK = 64  # rows below which iterations over them are faster than products of blocks
+_BLOCKS = 8  # at most; each is code of its own
+
+
+def block_limit(n: int) -> int:
+    """Return how many rows or columns of a matrix of `n` are eliminated one by one."""
+    # A program for many sizes has one form for all.
+    return max(_BLOCK, -(-n // _BLOCKS)) if isinstance(n, int) else n
+
+
+def half_of(n: int, limit: int) -> int:
+    """Return where to divide `n` rows into two blocks; 0 if there are at most `limit`."""
+    return 0 if n is limit or n <= limit else -(-n // (2 * limit)) * limit
+
+
+def subtract_product(
+    b: LinalgBuilder, x: StridedValue, left: StridedValue, right: StridedValue
+) -> StridedValue:
+    """Return ``x - left @ right`` of matrices [batch, rows, columns]."""
+    return b.pointwise(lambda value, part: value - part, [x, matmul(b, left, right)], x.type)
+
+
+def join_blocks(b: LinalgBuilder, rows: Sequence[Sequence[StridedValue]]) -> StridedValue:
+    """Return the matrices [batch, rows, columns] of these blocks."""
+    return concat(b, [concat(b, row, 2) for row in rows], 1)
+
+
 def solve_triangular(
     b: LinalgBuilder,
     triangle: StridedValue,
@@ -130,6 +167,7 @@ def solve_triangular(
     *,
     upper: bool,
     unit: bool = False,
+    limit: int | None = None,
 ) -> StridedValue:
     """Solve triangular systems ``triangle @ X = right``.
 
@@ -139,10 +177,33 @@ def solve_triangular(
         right: [batch, n, columns].
         upper: Whether `triangle` is upper triangular.
         unit: Take the diagonal as ones.
+        limit: See `block_limit`.
 
     Returns:
         X, [batch, n, columns].
     """
+    n = right.shape[1]
+    limit = block_limit(n) if limit is None else limit
+    half = half_of(n, limit)
+    if not half:
+        return _solve_by_rows(b, triangle, right, upper=upper, unit=unit)
+    blocks = (0, half), (half, n - half)
+    first, second = reversed(blocks) if upper else blocks
+
+    def solve(block: tuple[int, int], of: StridedValue) -> StridedValue:
+        own = triangle.slice(1, *block).slice(2, *block)
+        return solve_triangular(b, own, of, upper=upper, unit=unit, limit=limit)
+
+    known = solve(first, right.slice(1, *first))
+    coupling = triangle.slice(1, *second).slice(2, *first)
+    solved = solve(second, subtract_product(b, right.slice(1, *second), coupling, known))
+    return concat(b, [solved, known] if upper else [known, solved], 1)
+
+
+def _solve_by_rows(
+    b: LinalgBuilder, triangle: StridedValue, right: StridedValue, *, upper: bool, unit: bool
+) -> StridedValue:
+    """Solve triangular systems, one row of X in each iteration."""
     batch, n, columns = right.shape
     coefficients = triangle.permute([2, 0, 1])  # by columns
 

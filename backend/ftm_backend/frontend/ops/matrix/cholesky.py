@@ -9,11 +9,15 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.gaussian_elimination import (
     DTYPES,
     SOLUTION_TOLERANCE,
+    block_limit,
     extract_column,
     extract_row,
     flatten_batch,
+    half_of,
     iterate,
+    join_blocks,
     solve_triangular,
+    subtract_product,
 )
 from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
@@ -31,6 +35,40 @@ def _cholesky_ex(
     it (csrc/kernels/linear_algebra.cpp).
     """
     matrices = flatten_batch(b, self.transpose() if upper else self)
+    result, failed = _factorize(b, matrices, block_limit(matrices.shape[1]))
+
+    def triangle(value: ScalarExpr) -> ScalarExpr:
+        return e.where(b.index(2) > b.index(1), 0, value)
+
+    factor = b.reshape(b.pointwise(triangle, [result], result.type), b.result.shape)
+    return factor.transpose() if upper else factor, b.reshape(failed, b.result_type(1).shape)
+
+
+def _factorize(
+    b: LinalgBuilder, matrices: StridedValue, limit: int
+) -> tuple[StridedValue, StridedValue]:
+    """Return the factors, with anything above the diagonal, and the error codes [batch, 1]."""
+    n = matrices.shape[1]
+    half = half_of(n, limit)
+    if not half:
+        return _factorize_by_columns(b, matrices)
+    top, bottom = matrices.slice(1, 0, half), matrices.slice(1, half, n - half)
+    first, first_failed = _factorize(b, top.slice(2, 0, half), limit)
+    left = bottom.slice(2, 0, half).transpose()
+    across = solve_triangular(b, first, left, upper=False, limit=limit).transpose()
+    rest = subtract_product(b, bottom.slice(2, half, n - half), across, across.transpose())
+    second, second_failed = _factorize(b, rest, limit)
+    failed = b.pointwise(
+        lambda code, later: e.where(code.eq(0) & later.ne(0), later + half, code),
+        [first_failed, second_failed],
+        first_failed.type,
+    )
+    return join_blocks(b, [[first, top.slice(2, half, n - half)], [across, second]]), failed
+
+
+def _factorize_by_columns(
+    b: LinalgBuilder, matrices: StridedValue
+) -> tuple[StridedValue, StridedValue]:
     batch, n, _ = matrices.shape
     shape = (batch, n, n)
 
@@ -66,14 +104,7 @@ def _cholesky_ex(
         return [b.pointwise(updated, inputs, TensorType(lower.dtype, shape)), failed]
 
     result, failed = iterate(b, n, [matrices, b.full(0, "i32", (batch, 1))], step)
-
-    def triangle(value: ScalarExpr) -> ScalarExpr:
-        return e.where(b.index(2) > b.index(1), 0, value)
-
-    factor = b.reshape(
-        b.pointwise(triangle, [result], TensorType(result.dtype, shape)), b.result.shape
-    )
-    return factor.transpose() if upper else factor, b.reshape(failed, b.result_type(1).shape)
+    return result, failed
 
 
 @lowering("aten::_cholesky_solve_helper", DTYPES, "cholesky_solve", SOLUTION_TOLERANCE)

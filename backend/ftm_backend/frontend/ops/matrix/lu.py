@@ -9,16 +9,21 @@ from collections.abc import Sequence
 
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.concat import concat
 from ftm_backend.frontend.oplib.gaussian_elimination import (
     DTYPES,
     SOLUTION_TOLERANCE,
+    block_limit,
     extract_column,
     extract_row,
     flatten_batch,
     gather_rows,
+    half_of,
     iterate,
+    join_blocks,
     row_indices,
     solve_triangular,
+    subtract_product,
 )
 from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.oplib.reductions import extreme_with_index
@@ -37,6 +42,46 @@ def _lu_factor_ex(
     (csrc/kernels/linear_algebra.cpp).
     """
     matrices = flatten_batch(b, A)
+    limit = block_limit(min(matrices.shape[1:]))
+    factors, pivots, failed = _factorize(b, matrices, limit, pivot)
+    shapes = [b.result_type(number).shape for number in range(3)]
+    return b.reshape(factors, shapes[0]), b.reshape(pivots, shapes[1]), b.reshape(failed, shapes[2])
+
+
+def _factorize(
+    b: LinalgBuilder, matrices: StridedValue, limit: int, pivot: bool
+) -> tuple[StridedValue, StridedValue, StridedValue]:
+    """Return factors, pivots [batch, count] and error codes [batch, 1] of [batch, rows, columns].
+
+    Large matrices are halved by columns, because a pivot is the largest element of a whole column.
+    """
+    rows, columns = matrices.shape[1:]
+    half = half_of(min(rows, columns), limit)
+    if not half:
+        return _factorize_by_columns(b, matrices, pivot)
+    left, first_pivots, first_failed = _factorize(b, matrices.slice(2, 0, half), limit, pivot)
+    right = gather_rows(
+        b, matrices.slice(2, half, columns - half), _order_of(b, first_pivots, rows)
+    )
+    top, below = left.slice(1, 0, half), left.slice(1, half, rows - half)
+    across = solve_triangular(b, top, right.slice(1, 0, half), upper=False, unit=True, limit=limit)
+    rest = subtract_product(b, right.slice(1, half, rows - half), below, across)
+    last, last_pivots, last_failed = _factorize(b, rest, limit, pivot)
+    below = gather_rows(b, below, _order_of(b, last_pivots, rows - half))
+    later = b.pointwise(lambda index: index + half, [last_pivots], last_pivots.type)
+    failed = b.pointwise(
+        lambda code, number: e.where(code.eq(0) & number.ne(0), number + half, code),
+        [first_failed, last_failed],
+        first_failed.type,
+    )
+    factors = join_blocks(b, [[top, across], [below, last]])
+    return factors, concat(b, [first_pivots, later], 1), failed
+
+
+def _factorize_by_columns(
+    b: LinalgBuilder, matrices: StridedValue, pivot: bool
+) -> tuple[StridedValue, StridedValue, StridedValue]:
+    """Return factors, pivots and error codes, by one column in each iteration."""
     batch, rows, columns = matrices.shape
     count = min(rows, columns)
 
@@ -113,8 +158,7 @@ def _lu_factor_ex(
 
     states = [matrices, b.full(0, "i32", (batch, 1)), b.full(0, "i32", (batch, count))]
     factors, failed, pivots = iterate(b, count, states, step)
-    shapes = [b.result_type(number).shape for number in range(3)]
-    return b.reshape(factors, shapes[0]), b.reshape(pivots, shapes[1]), b.reshape(failed, shapes[2])
+    return factors, pivots, failed
 
 
 def _order_of(
