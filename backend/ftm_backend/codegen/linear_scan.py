@@ -7,8 +7,8 @@ the loop ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from ftm_backend.ir.asm import program as p
 from ftm_backend.target.element_types import SCALAR_REGISTERS
@@ -38,7 +38,7 @@ class _LiveRange:
 
 
 def allocate(items: list[CodeItem], registers: range) -> list[CodeItem]:
-    """Return the items with a register for each virtual one, without moves to the same register.
+    """Give the items registers, in place; return them without moves to the same register.
 
     Raises:
         OutOfRegisters: There are too few.
@@ -57,8 +57,9 @@ def allocate(items: list[CodeItem], registers: range) -> list[CodeItem]:
             raise OutOfRegisters
         chosen[value.register] = free.pop()
         active.append(value)
-    allocated = [_assigned(item, chosen) for item in items]
-    return [item for item in allocated if not _is_self_move(item)]
+    for item in items:
+        _assign(item, chosen)
+    return [item for item in items if not _is_self_move(item)]
 
 
 def _live_ranges(items: list[CodeItem]) -> list[_LiveRange]:
@@ -93,63 +94,64 @@ def _target(item: p.AsmInstruction | p.MapBlock) -> str:
     return label.name
 
 
-def _registers_of(item: p.AsmInstruction | p.MapBlock) -> Iterator[int]:
-    """Yield the registers of an item: sources, destination, predicate."""
+def _registers_of(item: p.AsmInstruction | p.MapBlock) -> list[int]:
+    """Return the registers of an item: sources, destination, predicate."""
+    found: list[int] = []
     if isinstance(item, p.MapBlock):
-        yield from _registers_in((item.rows, item.columns))
-        yield from _registers_in(x.tile for x in item.inputs)
-        yield from _registers_in(x.tile for x in item.outputs)
+        _collect((item.rows, item.columns), found)
+        _collect([x.tile for x in item.inputs], found)
+        _collect([x.tile for x in item.outputs], found)
         for line in item.body:
             if isinstance(line, p.AsmInstruction):
-                yield from _registers_in(line.operands)
+                _collect(line.operands, found)
     else:
-        yield from _registers_in(item.operands)
+        _collect(item.operands, found)
     if item.predicate is not None:
-        yield item.predicate[0]
+        found.append(item.predicate[0])
+    return found
 
 
-def _registers_in(operands: Iterable[p.Operand]) -> Iterator[int]:
+def _collect(operands: Iterable[p.Operand], found: list[int]) -> None:
     for operand in operands:
         if isinstance(operand, p.Register):
-            yield operand.number
+            found.append(operand.number)
         elif isinstance(operand, p.SlotReference):
             if operand.index >= 0:
-                yield operand.index
+                found.append(operand.index)
         elif isinstance(operand, p.Dims):
             for pair in (*operand.rows, *operand.columns):
-                yield from _registers_in(pair)
+                _collect(pair, found)
             if operand.row_stride is not None:
-                yield from _registers_in((operand.row_stride,))
+                _collect((operand.row_stride,), found)
 
 
-def _assigned(item: CodeItem, chosen: Mapping[int, int]) -> CodeItem:
-    """Replace the virtual registers of an item."""
+def _assign(item: CodeItem, chosen: Mapping[int, int]) -> None:
+    """Replace the virtual registers of an item, in place."""
     if isinstance(item, p.Label):
-        return item
-    predicate = None
+        return
     if item.predicate is not None:
-        predicate = chosen[item.predicate[0]], item.predicate[1]
+        item.predicate = chosen[item.predicate[0]], item.predicate[1]
     if isinstance(item, p.AsmInstruction):
-        operands = tuple([_physical(operand, chosen) for operand in item.operands])
-        return p.AsmInstruction(item.name, operands, item.suffixes, predicate)
-    return p.MapBlock(
-        _number(item.rows, chosen),
-        _number(item.columns, chosen),
-        tuple([replace(x, tile=_slot(x.tile, chosen)) for x in item.inputs]),
-        tuple([replace(x, tile=_slot(x.tile, chosen)) for x in item.outputs]),
-        [
-            replace(x, operands=tuple([_physical(operand, chosen) for operand in x.operands]))
-            if isinstance(x, p.AsmInstruction)
-            else x
-            for x in item.body
-        ],
-        predicate,
+        item.operands = tuple([_physical(operand, chosen) for operand in item.operands])
+        return
+    item.rows, item.columns = _number(item.rows, chosen), _number(item.columns, chosen)
+    item.inputs = tuple(
+        [p.MapInput(_slot(x.tile, chosen), x.register, x.access) for x in item.inputs]
     )
+    item.outputs = tuple(
+        [
+            p.MapOutput(_slot(x.tile, chosen), x.register, x.scope, x.reduction, x.accumulate)
+            for x in item.outputs
+        ]
+    )
+    for line in item.body:
+        if isinstance(line, p.AsmInstruction) and line.name == "VIDX":  # others read no registers
+            line.operands = tuple([_physical(operand, chosen) for operand in line.operands])
 
 
 def _physical(operand: p.Operand, chosen: Mapping[int, int]) -> p.Operand:
-    if isinstance(operand, (p.Register, p.Immediate, p.SymbolName)):
-        return _number(operand, chosen)
+    if isinstance(operand, p.Register):
+        return _REGISTERS[chosen[operand.number]]
     if isinstance(operand, p.SlotReference):
         return _slot(operand, chosen)
     if isinstance(operand, p.Dims):

@@ -113,6 +113,7 @@ class _Writer:
         self.labels = 0
         self.loops = 0
         self._needs: dict[int, list[_Use]] = {}
+        self._split: dict[Expr, tuple[list[tuple[Atom, int]], Expr | None]] = {}
         self.block(kernel.body, 0)
 
     # Expressions
@@ -176,11 +177,15 @@ class _Writer:
 
     def _parts(self, expr: Expr) -> tuple[list[tuple[Atom, int]], Expr | None]:
         """Split a sum into the terms of the innermost level and the remaining sum, if any."""
-        inner = [(a, c) for a, c in expr.terms if a.level == expr.level]
-        if len(inner) == len(expr.terms):
-            return inner, None
-        outer = tuple([term for term in expr.terms if term[0].level != expr.level])
-        return inner, self.indices.ordered(expr.const, outer)
+        found = self._split.get(expr)
+        if found is None:
+            inner = [term for term in expr.terms if term[0].level == expr.level]
+            outer = None
+            if len(inner) < len(expr.terms):
+                others = [term for term in expr.terms if term[0].level != expr.level]
+                outer = self.indices.ordered(expr.const, tuple(others))
+            found = self._split[expr] = inner, outer
+        return found
 
     def _sum(self, expr: Expr, start: int | None, const: int, terms: list[tuple[Atom, int]]) -> int:
         total = start

@@ -177,19 +177,19 @@ def instruction(item: p.AsmInstruction, indent: str = "", rings: Collection[str]
         indent: Spaces before it.
         rings: Names of the tiles whose slot is always printed.
     """
-    if item.name == "@call":
-        words = [operand(o, True) for o in item.operands]
-    else:
-        addresses = _ADDRESSES.get(item.name, ())
-        words = [
-            _reference(o, k in addresses or o.name in rings)
-            if isinstance(o, p.SlotReference)
-            else operand(o)
-            for k, o in enumerate(item.operands)
-        ]
+    bracketed = _ADDRESSES.get(item.name, ())
+    words = []
+    for number, operand_ in enumerate(item.operands):
+        if isinstance(operand_, p.SlotReference):
+            is_bracketed = number in bracketed or operand_.name in rings or item.name == "@call"
+            words.append(_reference(operand_, is_bracketed))
+        else:
+            words.append(operand(operand_))
     name = ".".join((item.name, *item.suffixes)) if item.suffixes else item.name
     text = f"{name} {', '.join(words)}" if words else name
-    return _end(_predicate(item.predicate, indent) + text, item.comment)
+    if item.predicate is not None:
+        indent = _predicate(item.predicate, indent)
+    return _end(indent + text, item.comment) if item.comment else indent + text
 
 
 def operand(item: p.Operand, bracketed: bool = False) -> str:
@@ -199,10 +199,10 @@ def operand(item: p.Operand, bracketed: bool = False) -> str:
         item: The operand.
         bracketed: Whether brackets are printed even around 0, as after the name of a buffer.
     """
-    if isinstance(item, p.Register):
-        return f"r{item.number}"
     if isinstance(item, p.VectorRegister):
         return f"v{item.number}"
+    if isinstance(item, p.Register):
+        return f"r{item.number}"
     if isinstance(item, p.Immediate):
         return repr(item.value)
     if isinstance(item, p.SymbolName):

@@ -10,7 +10,7 @@ from ftm_backend.ir.tile import kernel_tree
 from ftm_backend.ir.tile.kernel_tree import KernelParameter, TileKernel
 from ftm_backend.lru import LRUCache
 
-__all__ = ["CompiledFunction", "TileProgram"]
+__all__ = ["BufferDirective", "CompiledFunction", "ScalarArgument", "TileProgram"]
 
 
 @dataclass(frozen=True, eq=False)

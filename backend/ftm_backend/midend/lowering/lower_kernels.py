@@ -6,10 +6,9 @@ the functions. Functions that the program knows already (``known``) are reused.
 
 from __future__ import annotations
 
-from ftm_backend.ir.asm.program import BufferDirective, ScalarArgument
 from ftm_backend.ir.tile import kernel_tree
 from ftm_backend.ir.tile.builder import Index, TileBuilder
-from ftm_backend.ir.tile.program import TileProgram
+from ftm_backend.ir.tile.program import BufferDirective, ScalarArgument, TileProgram
 from ftm_backend.midend.kernel_ir.kernel import Kernel, runs
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.lowering.registry import LOWERINGS
