@@ -124,17 +124,19 @@ class Recorder:
     """Compiles and links ``ftm_lazy._C``."""
 
     def __init__(
-        self, torch: Path, version: str, objects: Path = OBJECTS, more: Sequence[str] = ()
+        self, torch: Path, version: str, objects: Path | None = None, more: Sequence[str] = ()
     ) -> None:
         """Set up the commands.
 
         Args:
             torch: The directory of the package ``torch``.
             version: PyTorch's version.
-            objects: The folder for objects.
+            objects: The folder for objects; by default one for each version of PyTorch.
             more: Further flags of the compiler and the linker.
         """
-        self.objects, self.more = objects, more
+        release = TORCH_VERSIONS.release(version)
+        default = OBJECTS if release == TORCH_VERSIONS.SUPPORTED[0] else OBJECTS / release
+        self.objects, self.more = objects or default, more
         include = torch / "include"
         self.compiler = os.environ.get("CXX", "g++")
         self.libraries = torch / "lib"
