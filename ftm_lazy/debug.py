@@ -12,6 +12,7 @@ from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import _C, settings
 from ftm_lazy.compile import compile_client
 from ftm_lazy.device.device_name import NAME
+from ftm_lazy.notebook_text import NotebookText
 
 if TYPE_CHECKING:
     from ftm_backend.perf_model.cycle_model import CycleProfile
@@ -44,7 +45,7 @@ def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
         stage: One of `STAGES`.
 
     Returns:
-        The program's text at that stage.
+        The program's text at that stage; a notebook shows it as it is.
 
     Raises:
         ValueError: `stage` is unknown, or a tensor is on another device.
@@ -55,11 +56,11 @@ def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
     """
     trace = _trace(tensors)
     if stage == "trace":
-        return trace
+        return NotebookText(trace)
     texts = compile_client.client().texts(Trace.parse(trace))
     if stage not in texts:
         raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(texts)}")
-    return texts[stage]
+    return NotebookText(texts[stage])
 
 
 def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> CycleProfile:

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from ftm_lazy import _C
 from ftm_lazy.compile import compile_client
+from ftm_lazy.notebook_text import NotebookText
 
 __all__ = ["NAMES", "counters", "report", "reset"]
 
@@ -81,7 +82,7 @@ def report() -> str:
     """Format the counters, the causes of compiles with their times, and the last recompiles.
 
     Returns:
-        Text of several lines to print.
+        Text of several lines to print; a notebook shows it as it is.
     """
     values = counters()
     width = max(map(len, values))
@@ -104,7 +105,7 @@ def report() -> str:
         lines += [f"  {text}" for text in shown]
         if earlier:
             lines.append(f"  and {earlier} earlier ones (FTM_DEBUG=recompile shows all)")
-    return "\n".join(lines)
+    return NotebookText("\n".join(lines))
 
 
 def reset() -> None:

@@ -324,6 +324,14 @@ class Settings:
         "The device's name in PyTorch, read when torch is imported; `xla` for programs written for "
         "torch_xla.",
     )
+    default: bool = _setting(
+        "FTM_DEFAULT",
+        _switch,
+        False,
+        "0",
+        "Let Accelerate, Lightning's `auto` and transformers' `device_map=\"auto\"` choose ftm, as "
+        'after `torch.set_default_device("ftm")`. New tensors are not affected.',
+    )
     xla_lax: bool = _setting(
         "FTM_XLA_LAX",
         _switch,

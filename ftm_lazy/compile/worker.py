@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 from ftm_backend.codegen.function_cache import FunctionStore
 from ftm_backend.compile_server import join, pack, split, unpack
@@ -321,10 +321,20 @@ class Worker:
 
     def _progress_line(self, text: str, why: str) -> Callable[[float], str] | None:
         """Return the progress line as a function of seconds; None if none is to be shown."""
-        if not (self._progress and sys.stderr is not None and sys.stderr.isatty()):
+        if not (self._progress and _overwrites_lines(sys.stderr)):
             return None
         program = f"{text.count(' : '):,} operations" + (f", {why}" if why else "")
         return lambda seconds: f"ftm: compiling a program ({program}), {seconds:.0f} s"
+
+
+def _overwrites_lines(stream: TextIO | None) -> bool:
+    """Return whether a carriage return on `stream` goes back to the line's begin.
+
+    It does on a terminal, and below the cell of a notebook.
+    """
+    if stream is None:
+        return False
+    return stream.isatty() or type(stream).__module__.startswith("ipykernel.")
 
 
 class _Watchdog:

@@ -1,6 +1,7 @@
-"""Mixed precision in Accelerate and Transformers on ftm.
+"""The choice of ftm, and mixed precision, in Accelerate and Transformers.
 
-Both libraries run on ftm if the environment has ``ACCELERATE_TORCH_DEVICE=ftm``. But Accelerate
+Both libraries run on ftm if the environment has ``ACCELERATE_TORCH_DEVICE=ftm``, which is also how
+a default device (`is_default`) becomes theirs. ``device_map="auto"`` then means ftm. But Accelerate
 rejects ``fp16`` for devices that are not on its list, and creates a gradient scaler for CUDA;
 Transformers rejects ``bf16`` in the same way. The patches change both checks for ftm when the
 libraries are imported.
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 
+from ftm_lazy.device.default_device import is_default
 from ftm_lazy.integrations import import_hooks
 from ftm_lazy.torch_version import private_names
 
@@ -30,6 +32,31 @@ def _name() -> str:
 def _is_chosen() -> bool:
     """Return whether the environment selects ftm for both libraries."""
     return os.environ.get("ACCELERATE_TORCH_DEVICE", "").partition(":")[0] == _name()
+
+
+def _choose_default(state: ModuleType) -> None:
+    """Patch ``PartialState``, which chooses the device when it is first created."""
+    original = state.PartialState.__init__
+
+    @functools.wraps(original)
+    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+        if is_default():
+            os.environ.setdefault("ACCELERATE_TORCH_DEVICE", _name())
+        original(self, *args, **kwargs)
+
+    state.PartialState.__init__ = initialize
+
+
+def _map_automatically(modeling: ModuleType) -> None:
+    """Patch ``from_pretrained(device_map="auto")``: it then means ftm, the only device."""
+    original = modeling.check_and_set_device_map
+
+    @functools.wraps(original)
+    def check_and_set(device_map: Any) -> Any:
+        is_automatic = device_map in ("auto", "balanced", "balanced_low_0", "sequential")
+        return original(_name() if is_automatic and is_default() else device_map)
+
+    modeling.check_and_set_device_map = check_and_set
 
 
 def _allow_fp16(accelerate: ModuleType) -> None:
@@ -71,5 +98,10 @@ def _allow_bf16(training_args: Any) -> None:
 def install() -> None:
     """Patch both libraries, now or when they are imported."""
     import_hooks.patch(
-        {"accelerate.accelerator": _allow_fp16, "transformers.training_args": _allow_bf16}
+        {
+            "accelerate.state": _choose_default,
+            "accelerate.accelerator": _allow_fp16,
+            "transformers.modeling_utils": _map_automatically,
+            "transformers.training_args": _allow_bf16,
+        }
     )

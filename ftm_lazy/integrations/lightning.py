@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ftm_lazy.device.default_device import is_default
 from ftm_lazy.integrations import import_hooks
 from ftm_lazy.torch_version import private_names
 
@@ -106,7 +107,13 @@ def _register_accelerator(connector: ModuleType) -> None:
             return connector.MixedPrecision(flag, _name())
         return make_precision(self)
 
+    choose_auto = kind._choose_auto_accelerator
+
+    def auto() -> str:
+        return _name() if is_default() else choose_auto()
+
     kind._choose_strategy, kind._check_and_init_precision = strategy, precision
+    kind._choose_auto_accelerator = staticmethod(auto)
 
 
 def install() -> None:

@@ -9,6 +9,7 @@ figures.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -148,6 +149,10 @@ class CycleProfile:
             replace(kernel, measured=seconds.get(kernel.name)) for kernel in self.kernels
         )
         return replace(self, kernels=kernels)
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it."""
+        return f'<pre style="overflow-x: auto">{html.escape(self.table())}</pre>'
 
     def table(self) -> str:
         """Return a table for people."""
