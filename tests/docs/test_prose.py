@@ -38,7 +38,7 @@ def sentences(text: str) -> list[list[str]]:
     for paragraph in "\n".join(lines).split("\n\n"):
         for item in re.split(r"\n\s*(?:[-*]|\d+\.) ", f"\n{paragraph}"):
             for sentence in re.split(r"(?<=[.?!:])\s+(?=[A-Z`*\[])", item.strip()):
-                words = re.findall(r"`[^`]*`|[\w'’-]+", sentence)
+                words = re.findall(r"`[^`]*`|[\w'-]+", sentence)
                 if len(words) > 2:
                     found.append(words)
     return found
