@@ -47,7 +47,7 @@ def _choose_default(state: ModuleType) -> None:
     state.PartialState.__init__ = initialize
 
 
-def _map_automatically(modeling: ModuleType) -> None:
+def _map_automatically(modeling: Any) -> None:
     """Patch ``from_pretrained(device_map="auto")``: it then means ftm, the only device."""
     original = modeling.check_and_set_device_map
 
