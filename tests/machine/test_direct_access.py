@@ -136,6 +136,16 @@ PROGRAMS = {
     @endmap
     DST Q, o1[0], {ALL}
 """,
+    "a reduction reads the input that an output overwrites": f"""
+    DLD b0[0], {ALL}, X
+    DWAITALL
+    @map {ROWS} x {COLUMNS}, X:v0 -> P:v100, S:v0.rsum
+      VADD.F32 v0, 1.0, v100
+    @endmap
+    DST P, o0[0], {ALL}
+{REST}
+    DST S, o1[0], {ROWS}@{COLUMNS} | 1@1
+""",
     "a loop over rows": f"""
     SMOV 0, r1
   LOOP_main_0: 1, {ROWS}

@@ -116,15 +116,23 @@ class MapRun {
     }
   }
 
-  // Whether full output k may be written at `there` while the map reads its inputs. In one function
-  // all loads come before the stores of the same elements.
+  // Whether a strip has read input i before it stores results: the body is one function, which
+  // loads all operands of some elements before it stores, and no reduction reads the input later.
+  bool is_read_first(const StripCode& code, size_t i) const {
+    for (Spot s : code.results)
+      if (s.place == Place::Input && s.index == i) return false;
+    return code.ops.size() == 1;
+  }
+
+  // Whether full output k may be written at `there` while the map reads its inputs.
   bool may_overwrite(const MapOperand& there, size_t k) const {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const MapOperand& in = inputs_[i];
       if (!in.touches(there)) continue;
       const bool same = plan_.inputs[i].access == isa::FTM_ACCESS_FULL && in.base == there.base &&
                         in.row_bytes == there.row_bytes && in.bytes == there.bytes;
-      if (!same || plan_.native->along.ops.size() != 1 || plan_.native->across.ops.size() != 1)
+      if (!same || !is_read_first(plan_.native->along, i) ||
+          !is_read_first(plan_.native->across, i))
         return false;
     }
     for (size_t i = 0; i < k; ++i)
