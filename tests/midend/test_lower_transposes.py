@@ -58,6 +58,18 @@ def test_every_order(name: str, cores: int) -> None:
         np.testing.assert_array_equal(got, x.transpose(order), err_msg=f"{count} cores")
 
 
+@pytest.mark.parametrize("name", ORDERS)
+def test_every_order_on_the_host(name: str) -> None:
+    """Transfers that the core executes itself gain as much by tiles."""
+    shape, order = ORDERS[name]
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    text = compiled(permuted(shape, order), 2, "host")
+    assert "TRANS" in text
+    with Machine(cores=2) as emulator:
+        (got,) = emulator.load(assembler.assemble(text)).run([x], [])
+    np.testing.assert_array_equal(got, x.transpose(order))
+
+
 @pytest.mark.parametrize("dtype", NUMPY)
 def test_every_type(dtype: str) -> None:
     shape, order = ORDERS["pixels before channels"]

@@ -189,7 +189,6 @@ PASSES: tuple[Pass, ...] = (
         in_place(KERNELS),
         "Transpose tiles on chip in kernels that only copy columns to rows.",
         optional=True,
-        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "line-buffer-pooling",

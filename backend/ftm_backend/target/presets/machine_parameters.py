@@ -121,9 +121,10 @@ class MachineParameters:
 
     @property
     def transposes_on_chip(self) -> bool:
-        """Whether data moves in long runs and is reordered in scratchpad.
+        """Whether rows of few elements move in long runs and are separated in scratchpad.
 
-        A core that executes its own transfers gains nothing by that over moving single elements.
+        A core that executes its own transfers gains nothing by that over moving them one by one.
+        Whole transposes are worth it on every machine, see ``lower-transposes``.
         """
         return self.dma_overlaps
 

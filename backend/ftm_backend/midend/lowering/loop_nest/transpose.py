@@ -67,8 +67,7 @@ def match_transpose(
         The copy; None for other operations, and for copies whose rows are contiguous already.
     """
     if (
-        not machine.transposes_on_chip
-        or not targets
+        not targets
         or statement.gathers
         or statement.tensors
         or len(statement.operands) != 1
