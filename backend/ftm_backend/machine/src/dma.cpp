@@ -170,9 +170,9 @@ int64_t index_at(const Slot& slot, const TileDecl& tile, int64_t i) {
 // Whether a tile's rows are adjacent elements in the buffer. dims: simplified, `to` in the tile.
 bool has_adjacent_columns(
     const Shape& shape, int count, const TileDecl& tile, int64_t& row_stride) {
-  const CopyDim *rows = &shape.dims[0], *columns = &shape.dims[count - 1];
   row_stride = shape.columns;
   if (count == 0) return true;
+  const CopyDim *rows = &shape.dims[0], *columns = &shape.dims[count - 1];
   const bool adjacent = columns->to == 1 && columns->from == 1;
   if (count == 1 && adjacent && columns->extent == shape.rows * shape.columns) return true;
   row_stride = rows->from;
