@@ -55,7 +55,7 @@ TYPES = {
 SHAPES = ((6, 5), (6, 1), (5,), (), (3, 6, 5), (2, 70), (70,), (2, 1))
 LONGEST = 200
 LARGEST = 1e4  # so that the next op has something to compute
-PERTURBED_RUNS = 16
+PERTURBED_RUNS = 32
 SLACK = 4.0  # how much farther off than the perturbed runs a result may be, since these are few
 REFUSALS = (RuntimeError, NotImplementedError, IndexError, TypeError, ValueError, ZeroDivisionError)
 
