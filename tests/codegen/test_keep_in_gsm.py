@@ -4,7 +4,7 @@ of cores."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +157,34 @@ def test_known_functions_keep_what_new_ones_keep() -> None:
     _, first = compiled(gradients(f), make(), "m7002")
     _, second = compiled(gradients(f), make(), "m7002")
     assert ".copy" in first.asm and first.asm == second.asm and first.image == second.image
+
+
+class Disk(dict[str, bytes]):
+    """Functions as a cache on disk keeps them."""
+
+    def get(self, digests: Sequence[str]) -> dict[str, bytes]:  # type: ignore[override]
+        return {digest: self[digest] for digest in digests if digest in self}
+
+    def put(self, functions: Mapping[str, bytes]) -> None:
+        assert not self.keys() & functions.keys(), "a function from disk was compiled again"
+        self.update(functions)
+
+
+def test_functions_from_disk_are_cloned_as_well() -> None:
+    """Also the ones that only their clones replace: no program calls them."""
+    f, make = PROGRAMS["deep"]
+    trace, options = (
+        str(capture.function(gradients(f), *make()).trace),
+        CompileOptions(machine="m7002"),
+    )
+    disk = Disk()
+    driver.forget()
+    first = driver.compile(trace, options, disk)
+    count = len(disk)
+    driver.forget()
+    second = driver.compile(trace, options, disk)
+    assert ".copy" in first.asm and first.asm == second.asm and first.image == second.image
+    assert len(disk) == count > 0
 
 
 def test_what_is_needed_long_after_is_copied() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ftm_backend.assembler.object_files import TYPES, ObjectFile
 from ftm_backend.ir.asm import program as p
+from ftm_backend.ir.asm.parser import parse_function
 from ftm_backend.ir.tile.kernel_tree import KernelParameter
 from ftm_backend.ir.tile.program import CompiledFunction
 from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
@@ -64,8 +65,7 @@ def fetch(signatures: Iterable[Signature], shelf: FunctionStore) -> dict[str, Si
 def store(missing: Mapping[str, Signature], shelf: FunctionStore) -> None:
     """Add functions to the shared cache that `fetch` did not find and that were compiled since."""
     compiled = {digest: KNOWN.get(signature) for digest, signature in missing.items()}
-    # A function that this program does not call is compiled, but not assembled.
-    entries = {d: _pack(f) for d, f in compiled.items() if f is not None and f.code.object}
+    entries = {digest: _pack(f) for digest, f in compiled.items() if f is not None}
     if entries:
         shelf.put(entries)
 
@@ -80,7 +80,6 @@ def _digest(signature: Signature) -> str:
 
 
 def _pack(compiled: CompiledFunction) -> bytes:
-    encoded: ObjectFile = compiled.code.object
     header: dict[str, Any] = {
         "lines": compiled.code.printed,
         "parameters": [
@@ -90,33 +89,29 @@ def _pack(compiled: CompiledFunction) -> bytes:
         "has_products": compiled.has_products,
         "scattered": sorted(compiled.scattered),
         "gsm_bytes": compiled.gsm_bytes,
-        "sections": [(name, records.nbytes) for name, records in encoded.records.items()],
-        "bases": encoded.bases,
-        "immediates": encoded.immediates,
-        "names": encoded.names,
     }
-    body = b"".join(records.tobytes() for records in encoded.records.values())
+    body = b""
+    encoded: ObjectFile | None = compiled.code.object
+    if encoded is not None:  # the program calls the function, so it was assembled
+        header["object"] = {
+            "sections": [(name, records.nbytes) for name, records in encoded.records.items()],
+            "bases": encoded.bases,
+            "immediates": encoded.immediates,
+            "names": encoded.names,
+        }
+        body = b"".join(records.tobytes() for records in encoded.records.values())
     return zlib.compress(json.dumps(header).encode() + b"\n" + body, 1)
 
 
 def _unpack(content: bytes) -> CompiledFunction:
     text, _, body = zlib.decompress(content).partition(b"\n")
     header = json.loads(text)
-    records, at = {}, 0
-    for name, size in header["sections"]:
-        records[name], at = (
-            np.frombuffer(body, TYPES[name], size // TYPES[name].itemsize, at),
-            at + size,
-        )
-    immediates = tuple(((tuple(key), bits), number) for (key, bits), number in header["immediates"])
-    names = {section: tuple(each) for section, each in header["names"].items()}
     parameters = [p.AsmParameter(*fields) for fields in header["parameters"]]
-    code = p.AsmFunction(
-        "",
-        [*parameters],
-        printed=tuple(header["lines"]),
-        object=ObjectFile(records, header["bases"], immediates, names),
-    )
+    if "object" in header:
+        code = p.AsmFunction("", [*parameters], object=_unpack_object(header["object"], body))
+    else:
+        code = parse_function(header["lines"])
+    code.printed = tuple(header["lines"])
     return CompiledFunction(
         code,
         [KernelParameter(x.name, x.dtype, x.out, x.alias) for x in parameters if not x.scalar],
@@ -125,3 +120,14 @@ def _unpack(content: bytes) -> CompiledFunction:
         frozenset(header["scattered"]),
         header["gsm_bytes"],
     )
+
+
+def _unpack_object(header: dict[str, Any], body: bytes) -> ObjectFile:
+    records, at = {}, 0
+    for name, size in header["sections"]:
+        kind = TYPES[name]
+        records[name] = np.frombuffer(body, kind, size // kind.itemsize, at)
+        at += size
+    immediates = tuple(((tuple(key), bits), number) for (key, bits), number in header["immediates"])
+    names = {section: tuple(each) for section, each in header["names"].items()}
+    return ObjectFile(records, header["bases"], immediates, names)
