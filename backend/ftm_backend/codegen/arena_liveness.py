@@ -17,8 +17,6 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileKernel,
     TileLoop,
     callee_and_arguments,
-    gsm_bytes,
-    has_products,
     instructions,
 )
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
@@ -174,7 +172,7 @@ class ArenaLifetimes:
     def _call(self, call: TileInstruction, repeated: bool) -> None:
         name, *arguments = callee_and_arguments(call)
         function = self._functions[name]
-        need = function.gsm_bytes if isinstance(function, CompiledFunction) else gsm_bytes(function)
+        need = function.gsm_bytes
         size = self._capacity if isinstance(need, SymInt) else need
         self.gsm_used[-1] = max(self.gsm_used[-1], size)
         bound: dict[str, tuple[str, ...]] = dict.fromkeys(self._own(function), ())
@@ -212,7 +210,7 @@ class ArenaLifetimes:
     def _share(self, function: TileKernel | CompiledFunction) -> float:
         share = self._shares.get(function.name)
         if share is None:
-            share = self._shares[function.name] = _HIDDEN if _multiplies(function) else 1.0
+            share = self._shares[function.name] = _HIDDEN if function.has_products else 1.0
         return share
 
     def _use(
@@ -237,13 +235,6 @@ class ArenaLifetimes:
                     share,
                 )
                 value.uses.append(use)
-
-
-def _multiplies(function: TileKernel | CompiledFunction) -> bool:
-    """Whether a function contains matrix products."""
-    return (
-        function.has_products if isinstance(function, CompiledFunction) else has_products(function)
-    )
 
 
 def _named(block: Block) -> set[str]:

@@ -10,24 +10,15 @@ from ftm_backend.ir.asm.printer import function_lines
 from ftm_backend.ir.tile.kernel_tree import (
     Address,
     Block,
-    KernelParameter,
     TileBranch,
     TileInstruction,
     TileKernel,
     TileLoop,
     callee_and_arguments,
-    scattered_buffers,
 )
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 
-__all__ = ["has_only_plain_stores", "rebind", "store_to_copy"]
-
-
-def has_only_plain_stores(function: TileKernel | CompiledFunction, parameter: str) -> bool:
-    """Whether a function writes a parameter by plain stores only, which can be duplicated."""
-    if isinstance(function, CompiledFunction):
-        return parameter not in function.scattered
-    return parameter not in scattered_buffers(function)
+__all__ = ["rebind", "store_to_copy"]
 
 
 def store_to_copy(program: TileProgram, call: TileInstruction, symbol: str, copy: str) -> None:
@@ -43,7 +34,7 @@ def store_to_copy(program: TileProgram, call: TileInstruction, symbol: str, copy
         if name in program.in_bounds:
             program.in_bounds.add(clone)
     _, *bound = call.operands
-    end = len(functions[name].parameters)
+    end = _buffers(functions[name])
     stored = bound[at]
     assert isinstance(stored, Address)
     second = Address(copy, stored.offset)
@@ -56,22 +47,21 @@ def rebind(call: TileInstruction, symbol: str, copy: str) -> None:
 
 
 def _clone(
-    function: TileKernel | CompiledFunction, name: str, parameter: KernelParameter
+    function: TileKernel | CompiledFunction, name: str, parameter: p.AsmParameter
 ) -> TileKernel | CompiledFunction:
     copy = replace(parameter, name=f"{parameter.name}.copy", alias="")
-    parameters = [*function.parameters, copy]
+    declared = _buffers(function)
     if isinstance(function, TileKernel):
         return replace(
             function,
             name=name,
-            parameters=parameters,
+            parameters=[*function.parameters[:declared], copy, *function.parameters[declared:]],
             body=_with_second_store(function.body, parameter.name, copy.name),
         )
     code = p.AsmFunction(name)
-    declared = len(function.parameters)
     for item in _items(function.code):
         if len(code.items) == declared:
-            code.items.append(p.AsmParameter(copy.name, copy.dtype, out=True))
+            code.items.append(copy)
         code.items.append(item)
         if isinstance(item, p.AsmInstruction) and item.name == "DST":
             source, target, dims = item.operands
@@ -80,7 +70,12 @@ def _clone(
                 second = replace(target, name=copy.name)
                 code.items.append(replace(item, operands=(source, second, dims)))
     code.printed = tuple(function_lines(code))
-    return replace(function, parameters=parameters, code=code)
+    return replace(function, code=code)
+
+
+def _buffers(function: TileKernel | CompiledFunction) -> int:
+    """Return the number of buffers among a function's parameters."""
+    return sum(not parameter.scalar for parameter in function.parameters)
 
 
 def _items(code: p.AsmFunction) -> list[p.FunctionItem]:

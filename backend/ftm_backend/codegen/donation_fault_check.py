@@ -15,7 +15,6 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileKernel,
     TileLoop,
     callee_and_arguments,
-    can_fault,
     instructions,
 )
 from ftm_backend.ir.tile.program import CompiledFunction
@@ -45,9 +44,7 @@ def check_donation(
         return
     functions = {kernel.name: kernel for kernel in kernels}
     faulting = {
-        name
-        for name, function in functions.items()
-        if name not in in_bounds and _can_fault(function)
+        name for name, function in functions.items() if name not in in_bounds and function.can_fault
     }
     main = functions["main"]
     assert isinstance(main, TileKernel)
@@ -120,7 +117,3 @@ def _written(
         if instruction.kind in ("store", "scatter") and written in donated:
             return written
     return None
-
-
-def _can_fault(function: TileKernel | CompiledFunction) -> bool:
-    return function.can_fault if isinstance(function, CompiledFunction) else can_fault(function)

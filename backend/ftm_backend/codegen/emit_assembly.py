@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ftm_backend.codegen import linearize
 from ftm_backend.codegen.donation_fault_check import check_donation
 from ftm_backend.codegen.errors import CodegenError
@@ -13,7 +15,6 @@ from ftm_backend.ir.tile.kernel_tree import (
     callee_and_arguments,
     instructions,
 )
-from ftm_backend.ir.tile.printer import parameters
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 from ftm_backend.target.presets import MachineParameters
 
@@ -65,7 +66,7 @@ def emit_function(kernel: TileKernel) -> p.AsmFunction:
     calls = any(instruction.kind == "call" for instruction in instructions(kernel.body))
     tiles = map(_declaration, kernel.tiles)
     code = linearize.write(kernel, calls)
-    function = p.AsmFunction(kernel.name, [*parameters(kernel), *tiles, *code])
+    function = p.AsmFunction(kernel.name, [*map(replace, kernel.parameters), *tiles, *code])
     function.printed = tuple(function_lines(function))
     return function
 

@@ -18,7 +18,6 @@ import numpy as np
 from ftm_backend.assembler.object_files import TYPES, ObjectFile
 from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.asm.parser import parse_function
-from ftm_backend.ir.tile.kernel_tree import KernelParameter
 from ftm_backend.ir.tile.program import CompiledFunction
 from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
 
@@ -106,15 +105,14 @@ def _pack(compiled: CompiledFunction) -> bytes:
 def _unpack(content: bytes) -> CompiledFunction:
     text, _, body = zlib.decompress(content).partition(b"\n")
     header = json.loads(text)
-    parameters = [p.AsmParameter(*fields) for fields in header["parameters"]]
     if "object" in header:
+        parameters = [p.AsmParameter(*fields) for fields in header["parameters"]]
         code = p.AsmFunction("", [*parameters], object=_unpack_object(header["object"], body))
     else:
         code = parse_function(header["lines"])
     code.printed = tuple(header["lines"])
     return CompiledFunction(
         code,
-        [KernelParameter(x.name, x.dtype, x.out, x.alias) for x in parameters if not x.scalar],
         header["can_fault"],
         header["has_products"],
         frozenset(header["scattered"]),

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ftm_backend.codegen.arena_liveness import ArenaLifetimes, ArenaValue, Residency
-from ftm_backend.codegen.clone_for_second_store import has_only_plain_stores, rebind, store_to_copy
+from ftm_backend.codegen.clone_for_second_store import rebind, store_to_copy
 from ftm_backend.ir.tile.kernel_tree import TileKernel, callee_and_arguments
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 from ftm_backend.target.element_types import slot_bytes
@@ -69,7 +69,7 @@ def _candidates(
     if value.bytes < min_bytes or not has_one_store:
         return
     callee = functions[callee_and_arguments(producer.instruction)[0]]
-    if not has_only_plain_stores(callee, producer.parameters[0]):
+    if producer.parameters[0] in callee.scattered:  # only plain stores can be duplicated
         return
     for end in range(1, len(value.uses)):
         if value.uses[end].writes or not value.uses[end].once:

@@ -1,8 +1,4 @@
-"""Parses operands, and finds the column of an operand for error messages.
-
-Operands repeat within a program (``r1``, ``X[r5]``, ``1.5``), so `OperandParser` parses each
-distinct text once and shares the immutable result. That keeps parsing at a few microseconds a line.
-"""
+"""Parses operands, and finds the column of an operand for error messages."""
 
 from __future__ import annotations
 
@@ -141,29 +137,8 @@ def _side(text: str, start: int) -> tuple[tuple[p.Scalar, p.Scalar], ...]:
     return tuple(pairs)
 
 
-class OperandParser:
-    """Parses operands and caches them by their text."""
-
-    def __init__(self) -> None:
-        self._plain: dict[str, p.Operand] = {}
-        self._references: dict[str, p.SlotReference] = {}
-
-    def plain(self, text: str) -> p.Operand:
-        """Parse an operand of any kind; a bare name becomes a `SymbolName`."""
-        found = self._plain.get(text)
-        if found is None:
-            found = self._plain[text] = _plain(text)
-        return found
-
-    def reference(self, text: str) -> p.SlotReference:
-        """Parse a slot or an address; a bare name becomes a `SlotReference`."""
-        found = self._references.get(text)
-        if found is None:
-            found = self._references[text] = reference(text)
-        return found
-
-
-def _plain(text: str) -> p.Operand:
+def operand(text: str) -> p.Operand:
+    """Parse an operand of any kind; a bare name becomes a `SymbolName`."""
     if "|" in text:
         return dims(text)
     if text.endswith("]"):

@@ -30,7 +30,7 @@ from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.asm.declarations import DeclarationError
 from ftm_backend.ir.asm.errors import AsmError
 from ftm_backend.ir.asm.map_operands import map_input, map_output
-from ftm_backend.ir.asm.operand_parser import OperandError, OperandParser
+from ftm_backend.ir.asm.operand_parser import OperandError
 from ftm_backend.target.instruction import ADDRESS, SLOT
 from ftm_backend.target.instruction_table import BY_NAME
 
@@ -65,7 +65,6 @@ class _Parser:
         self.lines = text.splitlines()
         self.number = 0
         self.comment = ""
-        self.operands = OperandParser()
         self.mnemonics: dict[str, tuple[str, tuple[str, ...], tuple[bool, ...]]] = {}
         self.program: p.AsmProgram | None = None
         self.function: p.AsmFunction | None = None
@@ -151,17 +150,13 @@ class _Parser:
             words = rest.split(",")
             if len(words) != len(references):
                 raise self.count(name, len(words), len(references))
-            plain, reference = self.operands.plain, self.operands.reference
-            index = 0
-            parsed = []
+            parsed: list[p.Operand] = []
             try:
-                for word in words:
-                    parsed.append(
-                        reference(word.strip()) if references[index] else plain(word.strip())
-                    )
-                    index += 1
+                for word, is_reference in zip(words, references, strict=True):
+                    parse = operand_parser.reference if is_reference else operand_parser.operand
+                    parsed.append(parse(word.strip()))
             except OperandError as error:
-                column = operand_parser.operand_column(self.lines[self.number - 1], index)
+                column = operand_parser.operand_column(self.lines[self.number - 1], len(parsed))
                 raise self.fail(str(error), column + error.offset) from None
             operands = tuple(parsed)
         elif references:
@@ -177,7 +172,7 @@ class _Parser:
         operands: list[p.Operand] = [p.SymbolName(operand_parser.name(name, "a function's name"))]
         try:
             for word in words:
-                operands.append(self.operands.plain(word))
+                operands.append(operand_parser.operand(word))
         except OperandError as error:
             column = operand_parser.operand_column(self.lines[self.number - 1], len(operands))
             raise self.fail(str(error), column + error.offset) from None
@@ -330,10 +325,10 @@ class _Parser:
         written: list[p.MapOutput[p.SlotReference]] = []
         try:
             for word in inputs:
-                read.append(map_input(word.strip(), self.operands.reference))
+                read.append(map_input(word.strip(), operand_parser.reference))
                 index += 1
             for word in outputs:
-                written.append(map_output(word.strip(), self.operands.reference))
+                written.append(map_output(word.strip(), operand_parser.reference))
                 index += 1
         except OperandError as error:
             column = operand_parser.operand_column(self.lines[self.number - 1], index)

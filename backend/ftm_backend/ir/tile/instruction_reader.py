@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
 
+from ftm_backend.ir.asm import operand_parser
 from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.asm.map_operands import map_input, map_output
-from ftm_backend.ir.asm.operand_parser import OperandParser, name
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.ir.tile.index_expr import Atom, Expr
 from ftm_backend.ir.tile.index_parser import read_expression, split
@@ -88,7 +88,6 @@ class InstructionReader:
         self._tiles: dict[str, TileDecl] = {}
         self._names: dict[str, Atom] = {"core": self._indices.core, "cores": self._indices.cores}
         self._level = 0
-        self._map_operands = OperandParser()
 
     # --- operands
     # ------------------------------------------------------------------------------------------
@@ -164,7 +163,9 @@ class InstructionReader:
         if word == "@call":
             callee, *arguments = given
             bound = map(self._argument, arguments)
-            return TileInstruction(word, (p.SymbolName(name(callee, "a function")), *bound))
+            return TileInstruction(
+                word, (p.SymbolName(operand_parser.name(callee, "a function")), *bound)
+            )
         if word not in EFFECTS:
             raise ValueError(f"unknown instruction {word}")
         row = BY_NAME[word]
@@ -206,7 +207,7 @@ class InstructionReader:
     def _map_operand(self, text: str) -> MapOperand:
         if text.startswith("{") and not text.startswith("{="):
             return self._expr(text)
-        operand = self._map_operands.plain(text)
+        operand = operand_parser.operand(text)
         if isinstance(operand, (p.Register, p.Dims)):
             raise ValueError(f"{text} is no operand of a map operation")
         return operand

@@ -19,7 +19,6 @@ __all__ = [
     "EFFECTS",
     "Address",
     "Block",
-    "KernelParameter",
     "MapOperand",
     "MapOperation",
     "Slot",
@@ -30,11 +29,7 @@ __all__ = [
     "TileLoop",
     "TileOperand",
     "callee_and_arguments",
-    "can_fault",
-    "gsm_bytes",
-    "has_products",
     "instructions",
-    "scattered_buffers",
 ]
 
 
@@ -304,23 +299,6 @@ class TileBranch:
 Block = list["TileInstruction | TileLoop | TileBranch"]
 
 
-@dataclass(frozen=True, slots=True)
-class KernelParameter:
-    """A buffer parameter, which every call binds.
-
-    Attributes:
-        name: Its name.
-        dtype: Element type.
-        out: Whether the function writes it.
-        alias: Another parameter that a call may bind to the same memory.
-    """
-
-    name: str
-    dtype: str
-    out: bool = False
-    alias: str = ""
-
-
 @dataclass
 class TileKernel:
     """One function.
@@ -330,16 +308,37 @@ class TileKernel:
         indices: Creates its index expressions.
         tiles: Tiles in order of declaration.
         body: Its statements.
-        parameters: Buffers that calls bind.
-        scalars: (name, type) of the scalars that calls bind, after the buffers.
+        parameters: What calls bind: buffers, then scalars.
     """
 
     name: str
     indices: IndexFactory
     tiles: list[TileDecl]
     body: Block
-    parameters: list[KernelParameter] = field(default_factory=list)
-    scalars: list[tuple[str, str]] = field(default_factory=list)
+    parameters: list[p.AsmParameter] = field(default_factory=list)
+
+    @property
+    def gsm_bytes(self) -> int:
+        """Bytes of GSM up to the end of its last tile, once tiles are placed."""
+        ends = (tile.offset + tile.bytes for tile in self.tiles if tile.space == "gsm")
+        return max(ends, default=0)
+
+    @property
+    def can_fault(self) -> bool:
+        """Whether it accesses memory at data-dependent addresses."""
+        every = instructions(self.body)
+        return any(i.kind in ("gather", "scatter") or i.from_memory for i in every)
+
+    @property
+    def has_products(self) -> bool:
+        """Whether it contains matrix products."""
+        return any(i.name in ("MM", "MMW") for i in instructions(self.body))
+
+    @property
+    def scattered(self) -> frozenset[str]:
+        """The buffers that it writes at data-dependent addresses."""
+        scatters = (i.transferred for i in instructions(self.body) if i.kind == "scatter")
+        return frozenset(buffer for buffer in scatters if buffer is not None)
 
 
 def instructions(block: Block) -> Iterator[TileInstruction]:
@@ -361,30 +360,3 @@ def callee_and_arguments(call: TileInstruction) -> tuple[str, ...]:
         for operand in call.operands
         if isinstance(operand, (Address, p.SymbolName))
     )
-
-
-# --- facts about a function
-# -------------------------------------------------------------------------------------------
-
-
-def gsm_bytes(kernel: TileKernel) -> int:
-    """Return the number of bytes of GSM up to the end of a kernel's last tile, once placed."""
-    return max(
-        (tile.offset + tile.bytes for tile in kernel.tiles if tile.space == "gsm"), default=0
-    )
-
-
-def can_fault(kernel: TileKernel) -> bool:
-    """Whether a kernel accesses memory at data-dependent addresses."""
-    return any(i.kind in ("gather", "scatter") or i.from_memory for i in instructions(kernel.body))
-
-
-def has_products(kernel: TileKernel) -> bool:
-    """Whether a kernel contains matrix products."""
-    return any(i.name in ("MM", "MMW") for i in instructions(kernel.body))
-
-
-def scattered_buffers(kernel: TileKernel) -> frozenset[str]:
-    """Return the buffers that a kernel writes at data-dependent addresses."""
-    scatters = (i.transferred for i in instructions(kernel.body) if i.kind == "scatter")
-    return frozenset(buffer for buffer in scatters if buffer is not None)

@@ -32,13 +32,12 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileBranch,
     TileDecl,
     TileInstruction,
-    TileKernel,
     TileLoop,
     TileOperand,
 )
 from ftm_backend.ir.tile.program import TileProgram
 
-__all__ = ["parameters", "print_tiles"]
+__all__ = ["print_tiles"]
 
 
 def print_tiles(program: TileProgram, stage: str) -> str:
@@ -50,19 +49,11 @@ def print_tiles(program: TileProgram, stage: str) -> str:
         lines += [
             "",
             f"@func {kernel.name}{mark}",
-            *map(asm_printer.parameter, parameters(kernel)),
+            *map(asm_printer.parameter, kernel.parameters),
             *(_declaration(t) for t in kernel.tiles),
         ]
         lines += [*_block(kernel.body, "    "), "@ret"]
     return "\n".join(lines) + "\n"
-
-
-def parameters(kernel: TileKernel) -> list[p.AsmParameter]:
-    """Return the declarations of a function's parameters, as in assembly."""
-    return [
-        *(p.AsmParameter(x.name, x.dtype, False, x.out, x.alias) for x in kernel.parameters),
-        *(p.AsmParameter(name, dtype, True) for name, dtype in kernel.scalars),
-    ]
 
 
 def _declaration(tile: TileDecl) -> str:

@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ftm_backend.ir.asm.program import AsmFunction, BufferDirective, ScalarArgument
-from ftm_backend.ir.tile import kernel_tree
-from ftm_backend.ir.tile.kernel_tree import KernelParameter, TileKernel
+from ftm_backend.ir.asm.program import (
+    AsmFunction,
+    AsmParameter,
+    BufferDirective,
+    ScalarArgument,
+)
+from ftm_backend.ir.tile.kernel_tree import TileKernel
 from ftm_backend.lru import LRUCache
 
-__all__ = ["BufferDirective", "CompiledFunction", "ScalarArgument", "TileProgram"]
+__all__ = [
+    "AsmParameter",
+    "BufferDirective",
+    "CompiledFunction",
+    "ScalarArgument",
+    "TileProgram",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +29,6 @@ class CompiledFunction:
 
     Attributes:
         code: Its instructions. A function from disk has them as text and in encoded form only.
-        parameters: Buffers that calls bind.
         can_fault: Whether it accesses memory at data-dependent indices that nothing bounds.
         has_products: Whether it contains matrix products.
         scattered: Parameters that it writes at data-dependent addresses.
@@ -27,7 +36,6 @@ class CompiledFunction:
     """
 
     code: AsmFunction
-    parameters: list[KernelParameter]
     can_fault: bool
     has_products: bool
     scattered: frozenset[str]
@@ -37,18 +45,18 @@ class CompiledFunction:
     def of(kernel: TileKernel, code: AsmFunction) -> CompiledFunction:
         """Return the record of a kernel, whose tiles are placed, and of its code."""
         return CompiledFunction(
-            code,
-            kernel.parameters,
-            kernel_tree.can_fault(kernel),
-            kernel_tree.has_products(kernel),
-            kernel_tree.scattered_buffers(kernel),
-            kernel_tree.gsm_bytes(kernel),
+            code, kernel.can_fault, kernel.has_products, kernel.scattered, kernel.gsm_bytes
         )
 
     @property
     def name(self) -> str:
         """Its name in a program."""
         return self.code.name
+
+    @property
+    def parameters(self) -> list[AsmParameter]:
+        """What calls bind: buffers, then scalars."""
+        return self.code.parameters
 
     @property
     def size(self) -> int:

@@ -7,7 +7,7 @@ import re
 from ftm_backend.ir.asm import declarations
 from ftm_backend.ir.tile.index_parser import split
 from ftm_backend.ir.tile.instruction_reader import InstructionReader, LineReader, TileTextError
-from ftm_backend.ir.tile.kernel_tree import Block, KernelParameter, TileBranch, TileKernel, TileLoop
+from ftm_backend.ir.tile.kernel_tree import Block, TileBranch, TileKernel, TileLoop
 from ftm_backend.ir.tile.program import TileProgram
 from ftm_backend.target.presets import ELEMENT_BYTES
 
@@ -81,13 +81,8 @@ class _Function(InstructionReader):
 
     def _parameter(self, line: str) -> None:
         word, _, operands = line.partition(" ")
-        name, dtype, *more = [w.strip() for w in operands.split(",")]
-        if word == "@scalar":
-            self._kernel.scalars.append((name, dtype))
-        else:
-            self._kernel.parameters.append(
-                KernelParameter(name, dtype, bool(more), more[1] if len(more) > 1 else "")
-            )
+        words = [w.strip() for w in operands.split(",")]
+        self._kernel.parameters.append(declarations.parameter(word, words))
 
     def _tile(self, line: str) -> None:
         name, space, dtype, extents, depth, *offset = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ftm_backend.ir.tile import kernel_tree
 from ftm_backend.ir.tile.builder import Index, TileBuilder
-from ftm_backend.ir.tile.program import BufferDirective, ScalarArgument, TileProgram
+from ftm_backend.ir.tile.program import AsmParameter, BufferDirective, ScalarArgument, TileProgram
 from ftm_backend.midend.kernel_ir.kernel import Kernel, runs
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.lowering.registry import LOWERINGS
@@ -83,7 +83,10 @@ def _lower(function: OutlinedFunction) -> kernel_tree.TileKernel:
         {symbol: (f"x{number}", start) for symbol, (number, start) in arguments.buffers.items()},
         {symbol: f"a{number}" for symbol, number in arguments.scalars.items()},
     )
-    b.kernel.parameters, b.kernel.scalars = function.parameters, function.scalars
+    b.kernel.parameters = [
+        *function.parameters,
+        *(AsmParameter(name, dtype, scalar=True) for name, dtype in function.scalars),
+    ]
     try:
         LOWERINGS[function.kernel.kind].lower(function.kernel, b)
     except Exception as error:

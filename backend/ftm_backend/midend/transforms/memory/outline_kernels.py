@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ftm_backend.ir.tile.kernel_tree import KernelParameter
+from ftm_backend.ir.tile.program import AsmParameter
 from ftm_backend.midend.analysis.structural_key import KernelArguments, arguments_of, structural_key
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.program import KernelProgram
@@ -37,7 +37,7 @@ class OutlinedFunction:
     key: tuple[Any, ...]
     kernel: Kernel
     arguments: KernelArguments
-    parameters: list[KernelParameter]
+    parameters: list[AsmParameter]
     scalars: list[tuple[str, str]]
 
 
@@ -103,12 +103,12 @@ def outline_kernels(program: KernelProgram, machine: MachineParameters) -> Kerne
 
 def _parameters(
     kernel: Kernel, arguments: KernelArguments, pairs: list[tuple[int, int]]
-) -> list[KernelParameter]:
+) -> list[AsmParameter]:
     written = {v.symbol for v in (*kernel.outputs, *kernel.workspaces)}
     types = {v.symbol: v.dtype for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces)}
     alias = {later: f"x{earlier}" for earlier, later in pairs}
     return [
-        KernelParameter(f"x{number}", types[symbol], symbol in written, alias.get(number, ""))
+        AsmParameter(f"x{number}", types[symbol], False, symbol in written, alias.get(number, ""))
         for symbol, (number, _) in arguments.buffers.items()
     ]
 
