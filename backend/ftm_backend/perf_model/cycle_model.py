@@ -17,6 +17,7 @@ from typing import Any
 from ftm_backend import assembler
 from ftm_backend.assembler.image_layout import BUFFER
 from ftm_backend.ir.asm.call_names import function_names
+from ftm_backend.ir.asm.parser import parse
 from ftm_backend.ir.asm.program import AsmProgram
 from ftm_backend.perf_model.control_flow_walk import ControlFlowWalk, WalkError
 from ftm_backend.perf_model.events import Event
@@ -219,6 +220,8 @@ def model(
         UnknownPreset: There is no such preset.
         WalkError: The program does not end within ``limit``, or its cores disagree on barriers.
     """
+    if isinstance(program, str):
+        program = parse(program)
     image = program if isinstance(program, bytes) else assembler.assemble(program, with_text=False)
     if machine is None:
         machine = _preset_of(image)
@@ -234,7 +237,7 @@ def model(
         for core in range(count)
     ]
     recorders = [TimelineRecorder(spans, core) for core in range(count)] if watch else []
-    labels = {} if isinstance(program, bytes) else function_names(str(program))
+    labels = {} if isinstance(program, bytes) else function_names(program)
     return _combine(decoded, parameters, walks, recorders, labels)
 
 

@@ -34,7 +34,7 @@ def measure(text: str, cores: int, limit: int) -> dict[str, float]:
         MachineError: The program faulted, for example because random indices are out of range.
     """
     program = asm.parse(text)
-    functions = called_functions(text)
+    functions = called_functions(program)
     generator = np.random.default_rng(0)
     inputs = [array_compare.random_array(generator, buffer) for buffer in program.buffers("in")]
     scalars = [1 for _ in program.scalars()]

@@ -7,23 +7,24 @@ Functions are shared by equal kernels, so a function has the names of all its ca
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ftm_backend.ir.asm import program as p
+from ftm_backend.ir.asm.parser import parse
+
 __all__ = ["called_functions", "function_names", "with_call_names"]
 
-_CALL = re.compile(r"@call\s+(\w+)")
 
-
-def _calls(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield line number and function of each call in main."""
-    in_main = False
-    for number, line in enumerate(lines):
-        if line.startswith("@func"):
-            in_main = line.split()[1] == "main"
-        elif in_main and (found := _CALL.search(line)):
-            yield number, found[1]
+def _calls(program: p.AsmProgram) -> Iterator[tuple[p.AsmInstruction, str]]:
+    """Yield each call in main, and the function that it calls."""
+    for function in program.functions:
+        if isinstance(function, p.AsmFunction) and function.name == "main":
+            for item in function.items:
+                if isinstance(item, p.AsmInstruction) and item.name == "@call":
+                    callee = item.operands[0]
+                    if isinstance(callee, p.SymbolName):
+                        yield item, callee.name
 
 
 def with_call_names(text: str, names: Sequence[str]) -> str:
@@ -36,27 +37,24 @@ def with_call_names(text: str, names: Sequence[str]) -> str:
     Returns:
         The text; unchanged if the number of calls differs.
     """
-    lines = text.split("\n")
-    calls = list(_calls(lines))
+    program = parse(text)
+    calls = list(_calls(program))
     if len(calls) != len(names):
         return text
-    for (number, _), name in zip(calls, names, strict=True):
-        if name:
-            lines[number] = f"{lines[number].partition('//')[0].rstrip()}  // {name}"
-    return "\n".join(lines)
+    for (call, _), name in zip(calls, names, strict=True):
+        call.comment = name or call.comment
+    return str(program)
 
 
-def function_names(text: str) -> dict[str, str]:
+def function_names(program: p.AsmProgram) -> dict[str, str]:
     """Return the name of each function that main calls, from the comments of its calls.
 
     A function with calls of several names has that of the most, and their number.
     """
-    lines = text.split("\n")
     names: dict[str, Counter[str]] = {}
-    for number, function in _calls(lines):
-        comment = lines[number].partition("//")[2].strip()
-        if comment:
-            names.setdefault(function, Counter())[comment] += 1
+    for call, function in _calls(program):
+        if call.comment:
+            names.setdefault(function, Counter())[call.comment] += 1
     return {
         function: found.most_common(1)[0][0]
         + (f" and {len(found) - 1} others" if len(found) > 1 else "")
@@ -64,6 +62,6 @@ def function_names(text: str) -> dict[str, str]:
     }
 
 
-def called_functions(text: str) -> list[str]:
+def called_functions(program: p.AsmProgram) -> list[str]:
     """Return the function of each call of main, in the order of the text."""
-    return [function for _, function in _calls(text.split("\n"))]
+    return [function for _, function in _calls(program)]
