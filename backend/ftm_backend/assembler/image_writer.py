@@ -210,9 +210,7 @@ class _Assembler:
         encode, encode_map = self.encoder.encode, self.maps.encode
         for item in function.items:
             if isinstance(item, p.AsmInstruction):
-                encode(item)
-            elif isinstance(item, p.MapBlock):
-                encode_map(item)
+                encode_map(item) if item.name == "@map" else encode(item)
         self.code.append(
             OPCODES["@ret"],
             0,

@@ -38,7 +38,7 @@ class MapEncoder:
         self.maps, self.inputs = SectionWriter(MAP), SectionWriter(MAP_INPUT)
         self.outputs, self.ops = SectionWriter(MAP_OUTPUT), SectionWriter(MAP_OP)
 
-    def encode(self, item: p.MapBlock) -> None:
+    def encode(self, item: p.AsmInstruction) -> None:
         """Append the records of ``item``, among them its instruction."""
         body = self.typer.run(item)
         self._check(item)
@@ -86,8 +86,7 @@ class MapEncoder:
             len(body.operations),
             item.line,
         )
-        rows = self._extent(item.rows, item.line)
-        columns = self._extent(item.columns, item.line)
+        rows, columns = (self._extent(extent, item.line) for extent in item.operands[:2])
         predicate, negated = item.predicate or (NONE, False)
         if predicate != NONE:
             self.encoder.register(predicate, item.line, None)
@@ -113,16 +112,15 @@ class MapEncoder:
             *_ZERO,
         )
 
-    def _extent(self, item: p.Scalar, line: int) -> tuple[int, int, int]:
+    def _extent(self, item: p.Operand, line: int) -> tuple[int, int, int]:
         value = self.encoder.value(item, line, 0)
         if value[1] == NONE and value[2] == NONE and value[0] < 0:
             raise self.error(f"extent {value[0]} is negative", line, 0)
         return value
 
-    def _check(self, item: p.MapBlock) -> None:
+    def _check(self, item: p.AsmInstruction) -> None:
         """Reject static extents above a tile's, and conflicting accesses of one tile."""
-        rows = item.rows.value if isinstance(item.rows, p.Immediate) else -1
-        columns = item.columns.value if isinstance(item.columns, p.Immediate) else -1
+        rows, columns = (o.value if isinstance(o, p.Immediate) else -1 for o in item.operands[:2])
         shapes = {
             "full": (rows, columns),
             "row": (1, columns),

@@ -93,7 +93,7 @@ class MapTypeChecker:
         self.immediates = immediates
         self._rows: dict[tuple[str, tuple[str, ...]], _Row] = {}
 
-    def run(self, item: p.MapBlock) -> TypedMapBody:
+    def run(self, item: p.AsmInstruction) -> TypedMapBody:
         """Return the typed body of ``item``; raise AsmError if its types are wrong."""
         body = TypedMapBody()
         registers: dict[int, int] = {}

@@ -307,6 +307,6 @@ class SymbolTable:
                     )
                 numbers[item.name] = position
                 listed.append((item, position))
-            elif isinstance(item, (p.AsmInstruction, p.MapBlock)):
+            elif isinstance(item, p.AsmInstruction):
                 position += 1
         return numbers, listed

@@ -8,7 +8,7 @@ the loop ends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ftm_backend.ir.asm import program as p
 from ftm_backend.target.element_types import SCALAR_REGISTERS
@@ -18,7 +18,7 @@ __all__ = ["VIRTUAL", "CodeItem", "OutOfRegisters", "allocate"]
 VIRTUAL = SCALAR_REGISTERS
 """Number of the first virtual register."""
 
-CodeItem = p.AsmInstruction | p.MapBlock | p.Label
+CodeItem = p.AsmInstruction | p.Label
 """What register allocation works on."""
 
 _REGISTERS = tuple(map(p.Register, range(SCALAR_REGISTERS)))
@@ -85,27 +85,22 @@ def _live_ranges(items: list[CodeItem]) -> list[_LiveRange]:
     return list(values.values())
 
 
-def _target(item: p.AsmInstruction | p.MapBlock) -> str:
+def _target(item: p.AsmInstruction) -> str:
     """Return the label that a branch jumps to."""
-    if isinstance(item, p.MapBlock) or item.name != "SBR":
+    if item.name != "SBR":
         return ""
     (label,) = item.operands
     assert isinstance(label, p.SymbolName)
     return label.name
 
 
-def _registers_of(item: p.AsmInstruction | p.MapBlock) -> list[int]:
+def _registers_of(item: p.AsmInstruction) -> list[int]:
     """Return the registers of an item: sources, destination, predicate."""
     found: list[int] = []
-    if isinstance(item, p.MapBlock):
-        _collect((item.rows, item.columns), found)
-        _collect([x.tile for x in item.inputs], found)
-        _collect([x.tile for x in item.outputs], found)
-        for line in item.body:
-            if isinstance(line, p.AsmInstruction):
-                _collect(line.operands, found)
-    else:
-        _collect(item.operands, found)
+    _collect(item.operands, found)
+    for line in item.body:
+        if isinstance(line, p.AsmInstruction):
+            _collect(line.operands, found)
     if item.predicate is not None:
         found.append(item.predicate[0])
     return found
@@ -123,6 +118,8 @@ def _collect(operands: Iterable[p.Operand], found: list[int]) -> None:
                 _collect(pair, found)
             if operand.row_stride is not None:
                 _collect((operand.row_stride,), found)
+        elif isinstance(operand, (p.MapInput, p.MapOutput)):
+            _collect((operand.tile,), found)
 
 
 def _assign(item: CodeItem, chosen: Mapping[int, int]) -> None:
@@ -131,19 +128,7 @@ def _assign(item: CodeItem, chosen: Mapping[int, int]) -> None:
         return
     if item.predicate is not None:
         item.predicate = chosen[item.predicate[0]], item.predicate[1]
-    if isinstance(item, p.AsmInstruction):
-        item.operands = tuple([_physical(operand, chosen) for operand in item.operands])
-        return
-    item.rows, item.columns = _number(item.rows, chosen), _number(item.columns, chosen)
-    item.inputs = tuple(
-        [p.MapInput(_slot(x.tile, chosen), x.register, x.access) for x in item.inputs]
-    )
-    item.outputs = tuple(
-        [
-            p.MapOutput(_slot(x.tile, chosen), x.register, x.scope, x.reduction, x.accumulate)
-            for x in item.outputs
-        ]
-    )
+    item.operands = tuple([_physical(operand, chosen) for operand in item.operands])
     for line in item.body:
         if isinstance(line, p.AsmInstruction) and line.name == "VIDX":  # others read no registers
             line.operands = tuple([_physical(operand, chosen) for operand in line.operands])
@@ -161,6 +146,8 @@ def _physical(operand: p.Operand, chosen: Mapping[int, int]) -> p.Operand:
         )
         stride = operand.row_stride
         return p.Dims(rows, columns, None if stride is None else _number(stride, chosen))
+    if isinstance(operand, (p.MapInput, p.MapOutput)) and operand.tile.index >= 0:
+        return replace(operand, tile=_slot(operand.tile, chosen))
     return operand
 
 

@@ -240,8 +240,13 @@ class _Writer:
             return self.reference(operand.buffer, operand.offset)
         if isinstance(operand, p.Dims):
             return self.dims(operand)
-        if isinstance(operand, (Atom, p.MapInput, p.MapOutput)):
-            raise TypeError(f"{operand} is written by instructions of another form")
+        if isinstance(operand, p.MapInput):
+            return p.MapInput(self.slot(operand.tile), operand.register, operand.access)
+        if isinstance(operand, p.MapOutput):
+            reduced = operand.scope, operand.reduction, operand.accumulate
+            return p.MapOutput(self.slot(operand.tile), operand.register, *reduced)
+        if isinstance(operand, Atom):
+            raise TypeError(f"{operand} is only a destination")
         return operand
 
     def dims(self, dims: p.Dims[Expr]) -> p.Dims[p.Scalar]:
@@ -314,33 +319,14 @@ class _Writer:
                 self._hoist(arg, level)
 
     def instruction(self, statement: TileInstruction) -> None:
-        name, operands, suffixes = statement.name, statement.operands, statement.suffixes
-        if name == "@map":
-            self.items.append(self.map(statement))
-        elif statement.result is not None:
-            self.define(statement.result, name, *map(self.operand, operands[:-1]))
-        else:
-            self.items.append(p.AsmInstruction(name, tuple(map(self.operand, operands)), suffixes))
-
-    def map(self, statement: TileInstruction) -> p.MapBlock:
-        numbers = [self.scalar(o) for o in statement.operands if isinstance(o, Expr)]
-        inputs = [
-            p.MapInput(self.slot(o.tile), o.register, o.access)
-            for o in statement.operands
-            if isinstance(o, p.MapInput)
-        ]
-        outputs = [
-            p.MapOutput(self.slot(o.tile), o.register, o.scope, o.reduction, o.accumulate)
-            for o in statement.operands
-            if isinstance(o, p.MapOutput)
-        ]
-        body: list[p.AsmInstruction | p.Comment] = [
-            p.AsmInstruction(
-                operation.name, tuple(map(self.operand, operation.operands)), operation.suffixes
-            )
-            for operation in statement.body
-        ]
-        return p.MapBlock(numbers[0], numbers[1], tuple(inputs), tuple(outputs), body)
+        operand, operands = self.operand, statement.operands
+        if statement.result is not None:
+            self.define(statement.result, statement.name, *map(operand, operands[:-1]))
+            return
+        made = p.AsmInstruction(statement.name, tuple(map(operand, operands)), statement.suffixes)
+        for name, sources, suffixes in statement.body:
+            made.body.append(p.AsmInstruction(name, tuple(map(operand, sources)), suffixes))
+        self.items.append(made)
 
     def loop(self, loop: TileLoop, level: int) -> None:
         name = f"LOOP_{self.loops}"

@@ -68,7 +68,7 @@ class _Parser:
         self.mnemonics: dict[str, tuple[str, tuple[str, ...], tuple[bool, ...]]] = {}
         self.program: p.AsmProgram | None = None
         self.function: p.AsmFunction | None = None
-        self.map: p.MapBlock | None = None
+        self.map: p.AsmInstruction | None = None
         self.leading: list[p.Comment] = []
 
     def fail(self, message: str, column: int = 0) -> AsmError:
@@ -315,10 +315,10 @@ class _Parser:
         left, arrow, right = rest.partition("->")
         if not arrow:
             raise self.fail("expected `->` between the inputs and the outputs of @map")
-        extents, *inputs = left.split(",")
-        rows, times, columns = extents.partition(" x ")
+        size, *inputs = left.split(",")
+        rows, times, columns = size.partition(" x ")
         if not times:
-            raise self.fail(f"expected `rows x columns` after @map, found {extents.strip()!r}")
+            raise self.fail(f"expected `rows x columns` after @map, found {size.strip()!r}")
         outputs = right.split(",")
         index = 1
         read: list[p.MapInput[p.SlotReference]] = []
@@ -333,15 +333,9 @@ class _Parser:
         except OperandError as error:
             column = operand_parser.operand_column(self.lines[self.number - 1], index)
             raise self.fail(str(error), column + error.offset) from None
-        self.map = p.MapBlock(
-            operand_parser.scalar(rows.strip()),
-            operand_parser.scalar(columns.strip()),
-            tuple(read),
-            tuple(written),
-            [],
-            predicate,
-            self.number,
-            self.comment,
+        extents = operand_parser.scalar(rows.strip()), operand_parser.scalar(columns.strip())
+        self.map = p.AsmInstruction(
+            "@map", (*extents, *read, *written), (), predicate, self.number, self.comment
         )
         self.function.items.append(self.map)
 

@@ -73,7 +73,7 @@ def _number(items: Iterable[p.FunctionItem | p.BufferDirective | p.ScalarArgumen
     for item in items:
         item.line = at
         at += 1
-        if isinstance(item, p.MapBlock):
+        if isinstance(item, p.AsmInstruction) and item.name == "@map":
             at = _number(item.body, at) + 1  # @endmap
     return at
 
@@ -134,22 +134,13 @@ def parameter(item: p.AsmParameter) -> str:
 def _item(item: p.FunctionItem, rings: Collection[str], lines: list[str]) -> None:
     if isinstance(item, p.AsmInstruction):
         lines.append(instruction(item, "    ", rings))
-    elif isinstance(item, p.MapBlock):
-
-        def slot(reference: p.SlotReference) -> str:
-            return _reference(reference, reference.name in rings)
-
-        inputs = "".join(f", {map_input(x, slot)}" for x in item.inputs)
-        outputs = ", ".join(map_output(x, slot) for x in item.outputs)
-        head = f"@map {operand(item.rows)} x {operand(item.columns)}{inputs} -> {outputs}"
-        lines.append(_end(_predicate(item.predicate, "    ") + head, item.comment))
-        for entry in item.body:
-            lines.append(
-                _comment(entry, "      ")
-                if isinstance(entry, p.Comment)
-                else instruction(entry, "      ")
-            )
-        lines.append("    @endmap")
+        if item.name == "@map":
+            for entry in item.body:
+                if isinstance(entry, p.Comment):
+                    lines.append(_comment(entry, "      "))
+                else:
+                    lines.append(instruction(entry, "      "))
+            lines.append("    @endmap")
     elif isinstance(item, p.Label):
         bounds = f" {item.bounds[0]}, {item.bounds[1]}" if item.bounds else ""
         lines.append(_end(f"  {item.name}:{bounds}", item.comment))
@@ -177,6 +168,8 @@ def instruction(item: p.AsmInstruction, indent: str = "", rings: Collection[str]
         indent: Spaces before it.
         rings: Names of the tiles whose slot is always printed.
     """
+    if item.name == "@map":
+        return _map_head(item, indent, rings)
     bracketed = _ADDRESSES.get(item.name, ())
     words = []
     for number, operand_ in enumerate(item.operands):
@@ -190,6 +183,17 @@ def instruction(item: p.AsmInstruction, indent: str = "", rings: Collection[str]
     if item.predicate is not None:
         indent = _predicate(item.predicate, indent)
     return _end(indent + text, item.comment) if item.comment else indent + text
+
+
+def _map_head(item: p.AsmInstruction, indent: str, rings: Collection[str]) -> str:
+    def slot(reference: p.SlotReference) -> str:
+        return _reference(reference, reference.name in rings)
+
+    rows, columns, *_ = item.operands
+    inputs = "".join(f", {map_input(x, slot)}" for x in item.inputs)
+    outputs = ", ".join(map_output(x, slot) for x in item.outputs)
+    head = f"@map {operand(rows)} x {operand(columns)}{inputs} -> {outputs}"
+    return _end(_predicate(item.predicate, indent) + head, item.comment)
 
 
 def operand(item: p.Operand, bracketed: bool = False) -> str:
@@ -209,7 +213,9 @@ def operand(item: p.Operand, bracketed: bool = False) -> str:
         return item.name
     if isinstance(item, p.SlotReference):
         return _reference(item, bracketed)
-    return dims(item, operand)
+    if isinstance(item, p.Dims):
+        return dims(item, operand)
+    return map_input(item, operand) if isinstance(item, p.MapInput) else map_output(item, operand)
 
 
 def dims(item: p.Dims[p.NumberT], number: Callable[[p.NumberT], str]) -> str:

@@ -82,30 +82,6 @@ class Dims(Generic[NumberT]):
     row_stride: NumberT | None = None
 
 
-Operand = Register | VectorRegister | Immediate | SymbolName | SlotReference | Dims[Scalar]
-
-
-@dataclass(slots=True)
-class AsmInstruction:
-    """One instruction.
-
-    Attributes:
-        name: The mnemonic.
-        operands: In the order of the text.
-        suffixes: As written after the mnemonic, without dots.
-        predicate: ``(register, negated)`` or None.
-        line: Line of the text.
-        comment: Comment at the end of the line.
-    """
-
-    name: str
-    operands: tuple[Operand, ...] = ()
-    suffixes: tuple[str, ...] = ()
-    predicate: tuple[int, bool] | None = None
-    line: int = 0
-    comment: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class MapInput(Generic[SlotT]):
     """``X[r5]:v1.col``: an input of a map; ``access`` is ``full``, ``row``, ``col`` or ``one``."""
@@ -134,18 +110,49 @@ class MapOutput(Generic[SlotT]):
     accumulate: bool = False
 
 
-@dataclass(slots=True)
-class MapBlock:
-    """A ``@map`` block."""
+Operand = (
+    Register
+    | VectorRegister
+    | Immediate
+    | SymbolName
+    | SlotReference
+    | Dims[Scalar]
+    | MapInput[SlotReference]
+    | MapOutput[SlotReference]
+)
 
-    rows: Scalar
-    columns: Scalar
-    inputs: tuple[MapInput[SlotReference], ...]
-    outputs: tuple[MapOutput[SlotReference], ...]
-    body: list[AsmInstruction | Comment] = field(default_factory=list)
+
+@dataclass(slots=True)
+class AsmInstruction:
+    """One instruction, or one ``@map`` block.
+
+    Attributes:
+        name: The mnemonic.
+        operands: In the order of the text. Of a map: rows, columns, inputs, outputs.
+        suffixes: As written after the mnemonic, without dots.
+        predicate: ``(register, negated)`` or None.
+        line: Line of the text.
+        comment: Comment at the end of the line.
+        body: Operations of a map.
+    """
+
+    name: str
+    operands: tuple[Operand, ...] = ()
+    suffixes: tuple[str, ...] = ()
     predicate: tuple[int, bool] | None = None
     line: int = 0
     comment: str = ""
+    body: list[AsmInstruction | Comment] = field(default_factory=list)
+
+    @property
+    def inputs(self) -> list[MapInput[SlotReference]]:
+        """The inputs of a map."""
+        return [o for o in self.operands if isinstance(o, MapInput)]
+
+    @property
+    def outputs(self) -> list[MapOutput[SlotReference]]:
+        """The outputs of a map."""
+        return [o for o in self.operands if isinstance(o, MapOutput)]
 
 
 @dataclass(slots=True)
@@ -208,7 +215,7 @@ class AsmParameter:
     comment: str = ""
 
 
-FunctionItem = AsmParameter | TileDirective | AsmInstruction | MapBlock | Label | Comment
+FunctionItem = AsmParameter | TileDirective | AsmInstruction | Label | Comment
 
 
 @dataclass(slots=True)

@@ -208,6 +208,6 @@ class InstructionReader:
         if text.startswith("{") and not text.startswith("{="):
             return self._expr(text)
         operand = operand_parser.operand(text)
-        if isinstance(operand, (p.Register, p.Dims)):
+        if isinstance(operand, (p.Register, p.Dims, p.MapInput, p.MapOutput)):
             raise ValueError(f"{text} is no operand of a map operation")
         return operand
