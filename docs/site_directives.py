@@ -3,12 +3,14 @@
 ``mermaid`` draws the flowcharts of the documents as SVG, in the colours of the page's theme. It
 knows the part of Mermaid's syntax that the documents use: nodes with labels, edges with labels, and
 subgraphs, whose frames it leaves out. ``command-help`` prints what ``ftm COMMAND --help`` prints.
+``ops-by-dtype`` and ``step-chart`` show the op records and the modelled steps.
 """
 
 from __future__ import annotations
 
 import html
 import importlib
+import json
 import os
 import re
 from collections import defaultdict
@@ -22,6 +24,7 @@ from sphinx.application import Sphinx
 ARROW = re.compile(r"\s*(-->|-\.-)\s*(?:\|([^|]*)\|)?\s*")
 NODE = re.compile(r'^(\w[\w.]*)(?:\["(.*)"\])?$')
 CHARACTER, LINE, GAP = 7.4, 34, 46
+DTYPES_SHOWN = "f32 f64 f16 bf16 i64 i32 i16 i8 u8 i1 c32 c64 c128 u16 u32 u64".split()
 
 
 class Graph:
@@ -118,9 +121,10 @@ def draw(graph: Graph) -> str:
         parts.append(
             f'<text x="{middle:.0f}" y="{y + 22:.0f}">{html.escape(graph.labels[node])}</text>'
         )
+    style = f"max-width:{total:.0f}px;min-width:min({total:.0f}px,38rem)"
     return (
         f'<div class="drawing"><svg viewBox="-4 -4 {total + 8:.0f} {height + 8:.0f}" '
-        f'style="max-width:{total:.0f}px" role="img"><defs><marker id="arrow" viewBox="0 0 8 8" '
+        f'style="{style}" role="img"><defs><marker id="arrow" viewBox="0 0 8 8" '
         'refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/>'
         f"</marker></defs>{''.join(parts)}</svg></div>"
     )
@@ -192,6 +196,47 @@ class CommandHelp(Directive):
         return sections
 
 
+class OpsByDtype(Directive):
+    """Tabulates which dtypes of each op are compiled."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        from ftm_backend.frontend.ops import native_ops
+
+        ops = native_ops()
+        dtypes = [dtype for dtype in DTYPES_SHOWN if any(dtype in given for given in ops.values())]
+        head = "".join(f"<th>{dtype}</th>" for dtype in dtypes)
+        rows = "".join(
+            f"<tr><td><code>{html.escape(name)}</code></td>"
+            + "".join(f"<td>{'✓' if dtype in given else ''}</td>" for dtype in dtypes)
+            + "</tr>"
+            for name, given in sorted(ops.items())
+        )
+        table = f'<table class="docutils"><tr><th>op</th>{head}</tr>{rows}</table>'
+        return [nodes.raw("", f'<div class="table-wrapper">{table}</div>', format="html")]
+
+
+class StepChart(Directive):
+    """Draws a bar for each modelled step: its share of the roofline."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the chart."""
+        file = Path(__file__).parents[1] / "benchmarks" / "target_steps.json"
+        rows = json.loads(file.read_text())["rows"]
+        parts = []
+        for index, row in enumerate(rows):
+            y, share = index * 22, row["of_roofline"]
+            parts.append(
+                f'<text class="left small" x="0" y="{y + 13}">{html.escape(row["name"])}</text>'
+                f'<rect class="bar" x="300" y="{y + 2}" width="{share * 3.4:.0f}" height="15"/>'
+                f'<text class="left small" x="{308 + share * 3.4:.0f}" y="{y + 13}">'
+                f"{share:.0f} %, {row['milliseconds']:.2f} ms</text>"
+            )
+        box = f'viewBox="0 0 780 {len(rows) * 22}" style="min-width:38rem"'
+        picture = f'<svg {box} role="img">{"".join(parts)}</svg>'
+        return [nodes.raw("", f'<div class="drawing">{picture}</div>', format="html")]
+
+
 def link_sources(app: Sphinx, doctree: nodes.document) -> None:
     """Show links to files of the sources, which are no pages of the site, as their paths."""
     root = Path(app.srcdir).parent
@@ -212,5 +257,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("mermaid", Mermaid)
     app.add_directive("command-help", CommandHelp)
+    app.add_directive("ops-by-dtype", OpsByDtype)
+    app.add_directive("step-chart", StepChart)
     app.connect("doctree-read", link_sources, priority=100)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

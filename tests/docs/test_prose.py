@@ -15,7 +15,10 @@ DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
     ROOT / "SECURITY.md",
-    *(DOCS / f"{name}.md" for name in ("index", "start", "performance", "troubleshooting", "faq")),
+    *(
+        DOCS / f"{name}.md"
+        for name in ("index", "start", "how-it-works", "performance", "troubleshooting", "faq")
+    ),
     *(DOCS / f"{name}.md" for name in ("support", "notebooks")),
     *sorted((DOCS / "tutorials").glob("*.md")),
     *sorted((DOCS / "reference").glob("*.md")),

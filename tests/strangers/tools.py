@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import io
 import json
 import os
@@ -26,21 +25,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ftm_backend.runtime import package_file
+from ftm_backend.tools import ftm
 from strangers import campaign
 
-COMMANDS = {
-    "ftm-run": "ftm_backend.tools.ftm_run",
-    "ftm-opt": "ftm_backend.tools.ftm_opt",
-    "ftm-translate": "ftm_backend.tools.ftm_translate",
-    "ftm-profile": "ftm_backend.tools.ftm_profile",
-    "ftm-conformance": "ftm_backend.tools.ftm_conformance",
-    "ftm-compile": "ftm_lazy.tools.ftm_compile",
-    "ftm-migrate": "ftm_lazy.tools.ftm_migrate",
-}
-FINDINGS = {"ftm-run", "ftm-conformance", "ftm-migrate"}
+COMMANDS = ("run", "opt", "translate", "profile", "conformance", "compile", "migrate", "cache")
+FINDINGS = {"run", "conformance", "migrate", "cache"}
 """Commands that may end with 1, as a comparison that finds a difference."""
 
-PRINT_PROGRAMS = {"ftm-opt", "ftm-translate"}
+PRINT_PROGRAMS = {"opt", "translate"}
 """Commands whose standard output is a program, byte by byte."""
 
 SLOW = 60.0
@@ -231,51 +223,59 @@ def command_line(random: Random, command: str, folder: Path) -> list[str]:
     machine = random.choice(["host", "m7032", "mt3000", "nope", ""])
     out = random.choice([str(folder / "out"), "/dev/full", str(folder), "/nowhere/x", "-"])
     options = {
-        "ftm-run": [
+        "run": [
             ["--random"], ["--random"], ["--random"], [f"--in=x={other}"], [f"--in=b0={other}"], [f"--in={other}"], [f"--scalar=s0={number}"],
             [f"--out={out}"], [f"--compare={other}"], [f"--cores={number}"], [f"--seed={number}"], ["--checked"], ["--profile"],
             [f"--machine={machine}"], [f"--rtol={number}"], ["--instructions=1000000"], [f"--instructions={number}"],
         ],
-        "ftm-opt": [
+        "opt": [
             ["--ftm-pipeline"], ["--fuse-ops"], ["--assign-buffers"], ["--emit-assembly"], ["--list-passes"], ["--no-verify"],
             ["--pass-pipeline=builtin.module(canonicalize)"], [f"--pass-pipeline={number}"], [f"-o{out}"], [f"--machine={machine}"],
             [f"--cores={number}"],
         ],
-        "ftm-translate": [
+        "translate": [
             ["--from", random.choice(["trace", "torch", "linalg", "asm", "nope"])], ["--to", random.choice(["torch", "asm", "image", ""])],
             [f"-o{out}"], [f"--machine={machine}"], [f"--cores={number}"], [f"--dump={out}"],
         ],
-        "ftm-profile": [
+        "profile": [
             [f"--machine={machine}"], [f"--cores={number}"], ["--json"], [f"--svg={out}"], [f"--chrome={out}"], [f"--core={number}"],
             [f"--instructions={number}"], [f"--window=0:{number}"], [f"--window={number}"], [f"--compare={other}"], [f"--compare-machine={machine}"],
         ],
-        "ftm-conformance": [[f"--preset={machine}"], [f"--cores={number}"], [f"--expected={other}"], ["--json"], [f"--output={out}"]],
-        "ftm-compile": [
+        "conformance": [[f"--preset={machine}"], [f"--cores={number}"], [f"--expected={other}"], ["--json"], [f"--output={out}"]],
+        "compile": [
             ["--to", random.choice(["lasm", "package", "torch", "linalg", "tosa", "stablehlo", "ftm", "x"])], [f"-o{folder / 'o'}"], [f"-o{out}"],
             [f"--input=f32[{number}]"], ["--input=f32[2,4]"], [f"--input={number}"], [f"--machine={machine}"],
             ["--weights", random.choice(["npz", "safetensors", "x"])],
         ],
-        "ftm-migrate": [["--check"], ["--write"], [other]],
+        "migrate": [["--check"], ["--write"], [other]],
+        "cache": [[f"--size={number}"], [f"--days={number}"], ["--remove"], ["--json"], [other]],
     }[command]  # fmt: skip
     chosen = [
         word
         for words in random.sample(options, random.randrange(min(5, len(options))))
         for word in words
     ]
-    if command == "ftm-conformance":
+    if command == "conformance":
         chosen.append(f"--only={random.choice(['op mm f32', 'nothing', 'instruction SMOV'])}")
-    if command == "ftm-migrate" and Path(file).parent == samples():  # it may write
+    if command == "migrate" and Path(file).parent == samples():  # it may write
         chosen = [word for word in chosen if word != "--write"]
-    if command in ("ftm-run", "ftm-profile") and not any(
+    if command in ("run", "profile") and not any(
         word.startswith("--instructions") for word in chosen
     ):
         chosen.append("--instructions=100000")  # the default stops an endless program late
+    if command == "cache":
+        action = random.choice(["list", "verify", "prune", "export", "import", file])
+        return [
+            action,
+            *([str(folder / "c.tar")] if action == "export" else [file]),
+            *chosen,
+            f"--dir={folder / 'cache'}",
+        ]
     return [file, *chosen]
 
 
 def run(command: str, words: list[str], folder: Path) -> tuple[int, str, str]:
     """Exit status, standard output and standard error of a command in this process."""
-    module = importlib.import_module(COMMANDS[command])
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace"), io.StringIO()
     before = Path.cwd(), sys.stdin
     os.chdir(folder)
@@ -283,7 +283,7 @@ def run(command: str, words: list[str], folder: Path) -> tuple[int, str, str]:
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                status = module.main(words)
+                status = ftm.main([command, *words])
             except SystemExit as ended:  # argparse
                 status = ended.code
     finally:
@@ -301,7 +301,7 @@ def run_in_shell(
 ) -> tuple[int, str, str]:
     """The same by a shell that closes a stream; status 0 where it hides that of the command."""
     quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-    script = f"{sys.executable} -m {COMMANDS[command]} {quoted} {random.choice(SHELL)}; exit ${{PIPESTATUS[0]}}"
+    script = f"{sys.executable} -m ftm_backend.tools.ftm {command} {quoted} {random.choice(SHELL)}; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
@@ -319,11 +319,7 @@ def run_in_shell(
 def check(random: Random, share_in_shell: float = 0.02) -> str | None:
     """One command line; what is wrong with how it ended, or None."""
     command = random.choice(
-        [
-            name
-            for name in COMMANDS
-            for _ in range(1 if name in ("ftm-compile", "ftm-conformance") else 3)
-        ]
+        [name for name in COMMANDS for _ in range(1 if name in ("compile", "conformance") else 3)]
     )
     with tempfile.TemporaryDirectory(prefix="ftm-strangers-") as made:
         folder = Path(made) / "a" / "b"
