@@ -1,5 +1,7 @@
 #include "quantized/quantized_tensor.h"
 
+#include "support/torch_version.h"
+
 #include <ATen/ATen.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/quantized/QTensorImpl.h>
@@ -93,8 +95,11 @@ at::Tensor as_quantized(const at::Tensor& integers, at::QuantizerPtr quantizer) 
 
 at::Tensor quantize(
     const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype) {
-  const at::Tensor multiples =
-      floats.contiguous(floats.suggest_memory_format()).mul(inverse_of(scale));
+  const at::Tensor dense = floats.contiguous(floats.suggest_memory_format());
+  if constexpr (kQuantizeRoundsFirst) {
+    return quantize_each(dense, scale, zero_point, dtype);
+  }
+  const at::Tensor multiples = dense.mul(inverse_of(scale));
   const auto quantizer = at::make_per_tensor_affine_quantizer(scale, zero_point, dtype);
   if (dtype == at::kQInt32) {
     // For qint32 the CPU multiplies and adds with two roundings; for the other dtypes with one, as

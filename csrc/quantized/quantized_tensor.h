@@ -21,7 +21,7 @@ at::Tensor integers_of(const at::Tensor& quantized);
 at::Tensor as_quantized(const at::Tensor& integers, at::QuantizerPtr quantizer);
 
 // Quantizes as torch.quantize_per_tensor: adds the zero point, rounds to nearest (ties to even),
-// then clamps. `floats` is a float32 device tensor.
+// then clamps. PyTorch 2.14 rounds first. `floats` is a float32 device tensor.
 at::Tensor quantize(
     const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype);
 // Quantizes as elementwise ops: rounds before the zero point is added.

@@ -1,0 +1,18 @@
+// What differs between the supported versions of PyTorch, with one name for each difference. The
+// Python side's are in ftm_lazy/torch_version.
+#pragma once
+
+#include <torch/headeronly/version.h>
+
+// Whether PyTorch's headers are those of this version or a newer one.
+#define FTM_TORCH_AT_LEAST(major, minor) \
+  (TORCH_VERSION_MAJOR > (major) ||      \
+   (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
+
+namespace ftm {
+
+// Whether torch.quantize_per_tensor on the CPU rounds before it adds the zero point, as elementwise
+// ops of quantized tensors do in all versions.
+inline constexpr bool kQuantizeRoundsFirst = FTM_TORCH_AT_LEAST(2, 14);
+
+} // namespace ftm
