@@ -227,9 +227,9 @@ class Settings:
         _choices,
         "",
         "off",
-        "Choices that override the compiler's cost model, such as `fuse-conv-prologue=keep`, "
-        "separated by commas. Fusions: `keep` or `fuse`. Decisions: "
-        f"{', '.join(tuning.DECISIONS)}.",
+        "Choices that override the compiler's cost model, such as `conv-transpose=phases`, "
+        "separated by commas. Decisions and their alternatives: "
+        f"{tuning.listing()}.",
     )
     strict: bool = _setting(
         "FTM_STRICT",

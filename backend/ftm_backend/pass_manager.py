@@ -123,6 +123,7 @@ class Pass:
         optional: Programs without it cost more and compute the same, so a second attempt at
             compiling may leave it out.
         requires: What a machine needs for the pass to be in its pipeline.
+        instead: What runs if an attempt leaves it out; nothing if None.
         alias: Name of the stage that it leaves, if it differs from ``name``.
     """
 
@@ -132,6 +133,7 @@ class Pass:
     doc: str
     optional: bool = False
     requires: tuple[Requirement, ...] = ()
+    instead: Callable[[Any, MachineParameters], Any] | None = None
     alias: str = ""
 
     @property

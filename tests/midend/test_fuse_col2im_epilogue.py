@@ -14,11 +14,10 @@ from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import KernelModule
 from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.transforms.tensor import conv_transpose_to_col2im
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE, tune
-from midend.test_conv_transpose_to_col2im import SHAPES, convolution, gradient
+from midend.test_conv_transpose import SHAPES, convolution, gradient
 from ops.arrays import from_numpy, to_numpy
 
 M7032 = presets.load("m7032")
@@ -123,8 +122,7 @@ def moved(program: Program) -> int:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both passes always pay."""
-    monkeypatch.setattr(conv_transpose_to_col2im, "_phases_cycles", lambda *_: math.inf)
-    tune(monkeypatch, fuse_col2im_epilogue="fuse")
+    tune(monkeypatch, conv_transpose="col2im", fuse_col2im_epilogue="fuse")
 
 
 @pytest.mark.usefixtures("always")

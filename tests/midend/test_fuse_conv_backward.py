@@ -116,11 +116,7 @@ def grouped(text: str) -> KernelModule:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It pays wherever it is possible."""
-    tune(monkeypatch, fuse_conv_backward="fuse")
-    monkeypatch.setattr(
-        "ftm_backend.midend.transforms.tensor.conv_transpose_to_col2im._phases_cycles",
-        lambda *_: float("inf"),
-    )
+    tune(monkeypatch, conv_transpose="col2im", fuse_conv_backward="fuse")
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.pack_operands._order", lambda *_: [])
     monkeypatch.setattr("ftm_backend.midend.lowering.gemm.col2im.one_core", lambda *_: False)

@@ -16,14 +16,14 @@ from ftm_backend import assembler, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.frontend.oplib.subpixel_convolution import _phase
 from ftm_backend.machine import Machine
-from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.transforms.tensor import fuse_interior_padding, merge_conv_transpose_phases
+from midend.harness import tune
 
 
 @pytest.fixture(autouse=True)
 def phases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is written as one product with folded windows (``test_conv_transpose_to_col2im``)."""
-    monkeypatch.setattr(col2im, "planned", lambda statement, machine: None)
+    """None is one product with folded windows (``test_conv_transpose``)."""
+    tune(monkeypatch, conv_transpose="phases")
 
 
 # images, channels, filters, size of the result, window, stride, padding, dilation, groups

@@ -14,9 +14,9 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from ftm_backend.target import presets
+from midend.harness import tune
 from midend.test_fold_pad_into_load import program
 from midend.test_lower_transposes import permuted
 
@@ -25,8 +25,8 @@ M7032 = presets.load("m7032")
 
 @pytest.fixture(autouse=True)
 def phases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is written as one product with folded windows (``test_conv_transpose_to_col2im``)."""
-    monkeypatch.setattr(col2im, "planned", lambda statement, machine: None)
+    """None is one product with folded windows (``test_conv_transpose``)."""
+    tune(monkeypatch, conv_transpose="phases")
 
 
 def _copies(text: str, machine: presets.MachineParameters = M7032) -> list[Statement]:

@@ -182,7 +182,7 @@ class LinalgBuilder:
         operands: Sequence[function.Tensor],
         attributes: dict[str, Any] | None = None,
     ) -> StridedValue:
-        """Append an operation that is no loop nest: ``ftm.scatter``, ``ftm.scan`` or ``ftm.sort``.
+        """Append an operation that is no loop nest, such as ``ftm.scatter`` or ``ftm.sort``.
 
         Args:
             name: The operation.

@@ -151,12 +151,14 @@ class ConvTranspose(FTM.Operation, name="conv_transpose"):
     x: tensor<NxFxOxPxT>, weight: tensor<FxCxKxLxT>, result: tensor<NxCxHxWxU>, where U is the type
     of sums of T. Window (o, p) adds ``x[n, f, o, p] * weight[f, c, k, l]`` to
     ``result[n, c, o * stride + k * dilation - padding, ...]`` if that is in bounds. stride,
-    dilation, padding: one number per spatial dimension, such as "2,2".
+    dilation, padding: one number per spatial dimension, such as "2,2". Before pass
+    ``choose-algorithm``, ``expansion`` is the same tensor, computed by convolutions.
     """
 
     result: Result
     x: Operand
     weight: Operand
+    expansion: Sequence[Operand]
     stride: ir.StringAttr
     dilation: ir.StringAttr
     padding: ir.StringAttr

@@ -26,7 +26,7 @@ from ftm_backend.midend.transforms.memory.assign_buffers import assign_buffers
 from ftm_backend.midend.transforms.memory.defer_input_overwrites import defer_input_overwrites
 from ftm_backend.midend.transforms.memory.outline_kernels import outline_kernels
 from ftm_backend.midend.transforms.memory.resolve_in_place import resolve_in_place
-from ftm_backend.midend.transforms.tensor.conv_transpose_to_col2im import conv_transpose_to_col2im
+from ftm_backend.midend.transforms.tensor.choose_algorithm import choose_algorithm, take_defaults
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import fold_pad_into_load
 from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import (
     fuse_elementwise_producers,
@@ -108,12 +108,12 @@ PASSES: tuple[Pass, ...] = (
         requires=(OVERLAPPING_DMA,),
     ),
     Pass(
-        "conv-transpose-to-col2im",
-        conv_transpose_to_col2im,
+        "choose-algorithm",
+        choose_algorithm,
         in_place(LINALG),
-        "Compute a transposed convolution as one matmul, whose result col2im adds up on chip.",
+        "Choose the cheapest algorithm of each named operation, such as a transposed convolution.",
         optional=True,
-        requires=(OVERLAPPING_DMA,),
+        instead=take_defaults,
     ),
     Pass(
         "merge-conv-transpose-phases",
@@ -252,7 +252,7 @@ def apply(
         VerifyError: The result breaks a rule of its IR; the message names the pass.
     """
     if step.name in restrictions.skipped:
-        return value
+        return value if step.instead is None else step.instead(value, machine)
     kinds = (
         {kernel: kernel.kind for kernel in value.kernels} if isinstance(value, KernelModule) else {}
     )

@@ -1,6 +1,7 @@
 """Decisions that the compiler makes by modelled cost, and how a user makes them instead.
 
-``FTM_TUNE=fuse-conv-prologue=keep`` never computes batch norm while a convolution loads its input.
+``FTM_TUNE=conv-transpose=phases,fuse-conv-prologue=keep`` takes the algorithm ``phases`` for every
+transposed convolution, and never computes batch norm while a convolution loads its input.
 The results of a program stay the same, its time does not. A choice is ignored where it is
 impossible, such as an algorithm whose blocks do not fit on chip. ``ftm-opt --explain`` prints each
 decision with the modelled cycles of all alternatives.
@@ -8,11 +9,12 @@ decision with the modelled cycles of all alternatives.
 
 from __future__ import annotations
 
-__all__ = ["DECISIONS", "parse"]
+__all__ = ["DECISIONS", "listing", "parse"]
 
 _FUSION = ("keep", "fuse")
 
 DECISIONS: dict[str, tuple[str, ...]] = {
+    "conv-transpose": ("phases", "col2im"),
     "fuse-conv-backward": _FUSION,
     "fuse-col2im-epilogue": _FUSION,
     "fuse-gemm-prologue": _FUSION,
@@ -22,6 +24,11 @@ DECISIONS: dict[str, tuple[str, ...]] = {
     "rematerialize-pool-inputs": _FUSION,
 }
 """Decision -> its alternatives. Without modelled costs that differ, the first one is taken."""
+
+
+def listing() -> str:
+    """Return all decisions with their alternatives, for documentation."""
+    return ", ".join(f"{name} ({' or '.join(choices)})" for name, choices in DECISIONS.items())
 
 
 def parse(text: str) -> tuple[tuple[str, str], ...]:

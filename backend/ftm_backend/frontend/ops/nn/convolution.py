@@ -196,7 +196,30 @@ def _interior_padded(
 def _scatter_windows(
     b: LinalgBuilder, x: StridedValue, weight: StridedValue, g: _Geometry, size: Sequence[int]
 ) -> StridedValue:
-    """Transposed convolution: the adjoint of `correlate`, from x[N,F,...] to extents `size`."""
+    """Transposed convolution: the adjoint of `correlate`, from x[N,F,...] to extents `size`.
+
+    In two dimensions without groups it is the named op ``ftm.conv_transpose``, with the same as
+    convolutions for machines that compute it so.
+    """
+    expansion = _expanded(b, x, weight, g, size)
+    if g.dims != 2 or g.groups != 1:
+        return expansion
+    # one tap has no dilation
+    dilation = [d if n > 1 else 1 for d, n in zip(g.dilation, weight.shape[2:], strict=True)]
+    numbers = {"stride": g.stride, "dilation": dilation, "padding": g.padding}
+    return b.create(
+        "ftm.conv_transpose",
+        expansion.dtype,
+        expansion.shape,
+        [b.tensor(x), b.tensor(weight), b.tensor(expansion)],
+        {name: ",".join(map(str, pair)) for name, pair in numbers.items()},
+    )
+
+
+def _expanded(
+    b: LinalgBuilder, x: StridedValue, weight: StridedValue, g: _Geometry, size: Sequence[int]
+) -> StridedValue:
+    """Return a transposed convolution as convolutions."""
     ones = [1] * g.dims
     if all(n == 1 for n in weight.shape[2:]):
         return _interior_padded(

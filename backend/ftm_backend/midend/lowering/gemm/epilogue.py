@@ -195,43 +195,32 @@ def epilogue_fields(epilogue: Epilogue, machine: MachineParameters) -> dict[str,
     ]
     operands = [o for o in epilogue.operands if o not in broadcasts]
     stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
-    c_layout_bytes = sum(
-        ELEMENT_BYTES[operand.value.dtype] for operand in operands if operand.index.coeffs in stored
-    )
-    c_layout_bytes += sum(
-        ELEMENT_BYTES[x.element.dtype]
-        for x in others
-        if {store.index.coeffs for store in x.stores} <= stored
-    )
-    tiles = len(operands) + sum(
-        output.element is not epilogue.product for output in epilogue.outputs
-    )
-    dtypes = [
-        *(o.value.dtype for o in operands),
-        *(x.element.dtype for x in epilogue.outputs if x.element is not epilogue.product),
+    like_c = [operand.value.dtype for operand in operands if operand.index.coeffs in stored]
+    like_c += [
+        x.element.dtype for x in others if {store.index.coeffs for store in x.stores} <= stored
     ]
-    extra_bytes = sum(
-        max(0, ELEMENT_BYTES[dtype] - ELEMENT_BYTES[epilogue.product.dtype]) for dtype in dtypes
-    )
-    body = (
-        interval(
-            machine, [output.element for output in epilogue.outputs], tiles + len(broadcasts) + 1
-        )
-        if machine.uses_panels
-        else 0.0
-    )
+    computed = [x.element for x in epilogue.outputs if x.element is not epilogue.product]
+    tiles = [*(o.value.dtype for o in operands), *(element.dtype for element in computed)]
+    product_bytes = ELEMENT_BYTES[epilogue.product.dtype]
+    body = 0.0
+    if machine.uses_panels:
+        elements = [output.element for output in epilogue.outputs]
+        body = interval(machine, elements, len(tiles) + len(broadcasts) + 1)
     return {
-        "epilogue_tiles": tiles,
-        "epilogue_extra_bytes": extra_bytes,
+        "epilogue_tiles": len(tiles),
+        "epilogue_extra_bytes": sum(max(0, ELEMENT_BYTES[t] - product_bytes) for t in tiles),
         "epilogue_operands": len(operands),
         "epilogue_broadcasts": len(broadcasts),
-        "epilogue_bytes": sum(
-            ELEMENT_BYTES[dtype]
-            for dtype in (*(o.value.dtype for o in operands), *(o.element.dtype for o in others))
+        "epilogue_bytes": _bytes(
+            [*(o.value.dtype for o in operands), *(x.element.dtype for x in others)]
         ),
-        "epilogue_c_layout_bytes": c_layout_bytes,
+        "epilogue_c_layout_bytes": _bytes(like_c),
         "epilogue_interval": body,
     }
+
+
+def _bytes(dtypes: Sequence[str]) -> int:
+    return sum(ELEMENT_BYTES[dtype] for dtype in dtypes)
 
 
 def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:

@@ -83,6 +83,35 @@ def windows(
     if not strides or not all(is_integer(n) for n in (*extents, *access.coeffs)):
         return None
     strides.sort()
+    sides = _sides(extents, access, axes, strides, near)
+    if sides is None:
+        return None
+    found = _join_sides(
+        extents,
+        [WindowSide(unit, tuple(steps)) for unit, steps in sides],
+        axes,
+        granule,
+        overread_limit,
+    )
+    plain = all(len(steps) == 1 and steps[0][1] == 1 for _, steps in sides) and _is_separated(
+        [steps[0][0] for _, steps in sides], len(rows)
+    )
+    if plain and (len(sides) < FEWEST_SIDES or not any(side.padded_length for side in found)):
+        return None
+    return tuple(reversed(found))
+
+
+def _sides(
+    extents: Sequence[int],
+    access: Affine,
+    axes: Sequence[int],
+    strides: Sequence[tuple[int, int]],
+    near: int,
+) -> list[tuple[int, list[tuple[int, int]]]] | None:
+    """Group axes whose windows overlap; return for each group its unit, and positions with steps.
+
+    None if the steps of a group are not multiples of its unit.
+    """
     least = strides[0][0]
     unit = 1 if least < near else least
     sides: list[tuple[int, list[tuple[int, int]]]] = []
@@ -99,19 +128,7 @@ def windows(
         step = stride // unit
         sides[-1][1].append((position, step if access.coeffs[axes[position]] > 0 else -step))
         length += (extents[axes[position]] - 1) * step
-    found = _join_sides(
-        extents,
-        [WindowSide(unit, tuple(steps)) for unit, steps in sides],
-        axes,
-        granule,
-        overread_limit,
-    )
-    plain = all(len(steps) == 1 and steps[0][1] == 1 for _, steps in sides) and _is_separated(
-        [steps[0][0] for _, steps in sides], len(rows)
-    )
-    if plain and (len(sides) < FEWEST_SIDES or not any(side.padded_length for side in found)):
-        return None
-    return tuple(reversed(found))
+    return sides
 
 
 def box_strides(

@@ -66,16 +66,7 @@ def match_transpose(
     Returns:
         The copy; None for other operations, and for copies whose rows are contiguous already.
     """
-    if (
-        not targets
-        or statement.gathers
-        or statement.tensors
-        or len(statement.operands) != 1
-    ):
-        return None
-    if size_hint(statement.volume) * machine.dma_element_cycles < _LAUNCHES * machine.dma_latency:
-        return None
-    if statement.copied_view() is None or not all(is_integer(n) and n > 0 for n in statement.loops):
+    if not targets or not _is_large_copy(statement, machine):
         return None
     (source,), result = statement.operands, targets[0]
     wanted = (source.index, *targets)
@@ -94,6 +85,15 @@ def match_transpose(
     rows = _contiguous_axes(down, [k for k in axes if k not in columns], extents, written)
     others = tuple(k for k in axes if k not in (*rows, *columns))
     return TransposePattern(source, extents, others, rows, columns, accesses)
+
+
+def _is_large_copy(statement: Statement, machine: MachineParameters) -> bool:
+    """Return whether a statement copies enough elements of one tensor, over constant loops."""
+    if statement.gathers or statement.tensors or len(statement.operands) != 1:
+        return False
+    cycles = size_hint(statement.volume) * machine.dma_element_cycles
+    is_copy = cycles >= _LAUNCHES * machine.dma_latency and statement.copied_view() is not None
+    return is_copy and all(is_integer(n) and n > 0 for n in statement.loops)
 
 
 def _contiguous_axes(

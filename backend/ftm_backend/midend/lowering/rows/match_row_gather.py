@@ -79,26 +79,11 @@ def match_gather(statement: Statement) -> RowGather | None:
     if len(gathers) != 1:
         return None
     (gather,) = gathers
-    rank = len(statement.loops)
-    address, data = Affine.constant(0, rank), []
-    for term in _terms(gather.operands[0]):
-        if term.op == "index":
-            address = address + term.payload
-        elif term.op == "constant":
-            address = address.shifted(term.payload)
-        else:
-            data.append(term)
+    address, data = _address(gather, len(statement.loops))
     if not data:
         return None
     loops = [k for k, extent in enumerate(statement.loops) if not guarded_equal(extent, 1)]
-    columns: list[int] = []
-    length = 1
-    # In the order of the size hints: the order of a loop of extent 1 is arbitrary, and a column's
-    # stride is the product of the previous columns' extents.
-    for loop in sorted(loops, key=lambda k: size_hint(address.coeffs[k])):
-        if guarded_equal(address.coeffs[loop], length) and not _depends(data, loop):
-            columns.insert(0, loop)
-            length *= statement.loops[loop]
+    columns, length = _columns(statement, loops, address, data)
     if length < SHORTEST_ROW:
         return None
     rows = [k for k in loops if k not in columns]
@@ -116,6 +101,34 @@ def match_gather(statement: Statement) -> RowGather | None:
         stride,
         address.const,
     )
+
+
+def _address(gather: Node, rank: int) -> tuple[Affine, list[Node]]:
+    """Return the part of a gather's address that is affine in the loops, and the computed terms."""
+    address, data = Affine.constant(0, rank), []
+    for term in _terms(gather.operands[0]):
+        if term.op == "index":
+            address = address + term.payload
+        elif term.op == "constant":
+            address = address.shifted(term.payload)
+        else:
+            data.append(term)
+    return address, data
+
+
+def _columns(
+    statement: Statement, loops: list[int], address: Affine, data: list[Node]
+) -> tuple[list[int], int]:
+    """Return the loops along a row that lies in one piece, outermost first, and its length."""
+    columns: list[int] = []
+    length = 1
+    # In the order of the size hints: the order of a loop of extent 1 is arbitrary, and a column's
+    # stride is the product of the previous columns' extents.
+    for loop in sorted(loops, key=lambda k: size_hint(address.coeffs[k])):
+        if guarded_equal(address.coeffs[loop], length) and not _depends(data, loop):
+            columns.insert(0, loop)
+            length *= statement.loops[loop]
+    return columns, length
 
 
 def _row_number(data: list[Node], row_address: Affine) -> tuple[Node, int]:

@@ -214,17 +214,7 @@ class ScoreExpressions:
         ):
             raise NotAttention
         result = next(r for r in producer.results if r.value is value)
-        known: Loops = {}
-        if producer in self.sums:
-            known = {_reduced_loop(producer): (self.rank + self.sums[producer],)}
-        elif producer.is_reduction:
-            known = {
-                k: (self.n,)
-                for k, n in enumerate(producer.loops)
-                if producer.reduced[k] and n == self.extents[self.n]
-            }
-            if len(known) != 1 or index_of_axes.coeffs[self.n]:
-                raise NotAttention
+        known = self._reduced_axes(producer, index_of_axes)
         loops = self.loops(producer.loops, result.index, index_of_axes, known)
         if producer in self.sums:
             return self._product(producer, loops)
@@ -234,16 +224,26 @@ class ScoreExpressions:
         element = made[id(result.yields)]
         if not producer.is_reduction:
             return element
-        init = result.init
-        start = {"max": -inf, "sum": 0, "and": 1}.get(str(result.combine))
-        if (
-            not isinstance(init, Node)
-            or init.op != "constant"
-            or start is None
-            or init.payload != start
-        ):
+        init, start = result.init, {"max": -inf, "sum": 0, "and": 1}.get(str(result.combine))
+        is_constant = isinstance(init, Node) and init.op == "constant"
+        if start is None or not is_constant or not isinstance(init, Node) or init.payload != start:
             raise NotAttention
         return self.intern(str(result.combine), element.dtype, (element,))
+
+    def _reduced_axes(self, producer: Statement, index_of_axes: Affine) -> Loops:
+        """Return the axis that each reduced loop of a product or of a row's reduction is."""
+        if producer in self.sums:
+            return {_reduced_loop(producer): (self.rank + self.sums[producer],)}
+        if not producer.is_reduction:
+            return {}
+        known: Loops = {
+            k: (self.n,)
+            for k, n in enumerate(producer.loops)
+            if producer.reduced[k] and n == self.extents[self.n]
+        }
+        if len(known) != 1 or index_of_axes.coeffs[self.n]:
+            raise NotAttention
+        return known
 
     def _node(self, node: Node, operands: tuple[Node, ...], loops: Loops) -> Node:
         if node.op == "in":

@@ -111,12 +111,21 @@ def plan_tiles(kernel: Kernel) -> NestTiling:
 def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
     kernel = axes.kernel
     reduced = frozenset(a for s in kernel.statements for a in axes.reduced[s])
-    if any(r.combine == "general" for s in kernel.statements for r in s.results):
-        candidates = [a for a in axes.axes if a not in reduced]
-    else:
-        candidates = list(axes.axes)
+    is_general = any(r.combine == "general" for s in kernel.statements for r in s.results)
+    candidates = [a for a in axes.axes if not is_general or a not in reduced]
     if not candidates:
         return [], []
+    order = {a: k for k, a in enumerate(axes.axes)}
+    columns = _columns(axes, candidates, reduced)
+    rest = [a for a in reversed(axes.axes) if a in candidates and a not in columns]
+    rows = _rows(rest, columns, reduced) if rest else []
+    return sorted(rows, key=order.__getitem__), sorted(columns, key=order.__getitem__)
+
+
+def _columns(
+    axes: TileAxes, candidates: list[TileAxis], reduced: frozenset[TileAxis]
+) -> list[TileAxis]:
+    """Return the axis that most transfers are contiguous along, and axes that widen it."""
     positions = [
         (p, size_hint(volume([a.extent for a in p.steps]))) for p in memory_positions(axes)
     ]
@@ -131,8 +140,7 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
         return (runs, size_hint(axis.extent), order[axis])
 
     columns = [max(candidates, key=unit_strides)]
-    rest = [a for a in reversed(axes.axes) if a in candidates and a not in columns]
-    for axis in list(rest):
+    for axis in [a for a in reversed(axes.axes) if a in candidates and a not in columns]:
         if size_hint(volume([a.extent for a in columns])) >= _WIDE:
             break
         varies_alike = all(
@@ -141,22 +149,27 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
         )
         if varies_alike and (axis in reduced) == (columns[0] in reduced):
             columns.append(axis)
-            rest.remove(axis)
-    columns.sort(key=lambda a: order[a])
-    if not rest:
-        return [], columns
-    # Reduced columns go with parallel rows (one result per row). Parallel columns go with reduced
-    # rows, which are accumulated.
-    preferred = [a for a in rest if (a in reduced) != (columns[0] in reduced)] if reduced else rest
-    reduced_rows = (preferred or rest)[0] in reduced
+    return columns
+
+
+def _rows(
+    rest: list[TileAxis], columns: list[TileAxis], reduced: frozenset[TileAxis]
+) -> list[TileAxis]:
+    """Return the axes of rows.
+
+    Reduced columns go with parallel rows (one result per row). Parallel columns go with reduced
+    rows, which are accumulated.
+    """
+    preferred = [a for a in rest if (a in reduced) != (columns[0] in reduced)]
+    if not reduced:
+        preferred = rest
+    has_reduced_rows = (preferred or rest)[0] in reduced
     rows: list[TileAxis] = []
     for axis in rest:
-        if (axis in reduced) == reduced_rows and size_hint(
-            volume([a.extent for a in (*rows, *columns)])
-        ) < 4 * _WIDE:
+        elements = size_hint(volume([a.extent for a in (*rows, *columns)]))
+        if (axis in reduced) == has_reduced_rows and elements < 4 * _WIDE:
             rows.append(axis)
-    rows.sort(key=lambda a: order[a])
-    return rows, columns
+    return rows
 
 
 def memory_positions(axes: TileAxes) -> list[AxisPosition]:
@@ -301,45 +314,48 @@ def _cut_axis(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
 
 def _cut_for_cores(plan: NestTiling, axes: TileAxes) -> None:
     """Cut further if there are too few tiles to keep all cores busy."""
-    wanted = 2 * axes.kernel.machine.cores
     shape = axes.shape
-    reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
     for group in (
         [] if shape.transposed else plan.rows,
         plan.columns if shape.transposed or not shape.resident else [],
     ):
-        if not group:
-            continue
-        axis = group[0]
-        levels = _levels(plan, axes)
-        within = [level for level in levels if level.axis in reduced]
-        least = (
-            _RUN if size_hint(volume([level.trip_count for level in within])) <= wanted else _WIDE
-        )
-        if axis not in reduced and size_hint(volume([a.extent for a in group])) >= wanted * least:
-            # Cores with separate results need not combine partial sums.
-            levels = [level for level in levels if level not in within]
-        tiles = size_hint(volume([level.trip_count for level in levels]))
-        if tiles >= wanted:
-            continue
-        step = plan.cut.get(axis, axis.extent)
-        cut = size_hint(ceildiv(axis.extent, step))
-        pieces = (
-            ceildiv(cut * wanted, tiles)
-            if axes.kernel.machine.tile_buffers > 1
-            else cut * ceildiv(wanted, tiles)
-        )
-        pieces = min(pieces, size_hint(axis.extent))
-        step = ceildiv(size_hint(axis.extent), pieces)
-        if shape.transposed:  # transfers below a granule are not faster on more cores
-            step = max(
-                step,
-                ceildiv(
-                    _granule_columns(plan, axes), size_hint(volume([a.extent for a in group[1:]]))
-                ),
-            )
-        if size_hint(step) < size_hint(axis.extent):
-            plan.cut[axis] = step
+        if group:
+            _cut_group(plan, axes, group)
+
+
+def _cut_group(plan: NestTiling, axes: TileAxes, group: list[TileAxis]) -> None:
+    """Cut the outer axis of rows or columns, if there are fewer than two tiles for each core."""
+    machine, axis = axes.kernel.machine, group[0]
+    wanted = 2 * machine.cores
+    tiles = _independent_tiles(plan, axes, group, wanted)
+    if tiles >= wanted:
+        return
+    step = plan.cut.get(axis, axis.extent)
+    cut = size_hint(ceildiv(axis.extent, step))
+    pieces = (
+        ceildiv(cut * wanted, tiles) if machine.tile_buffers > 1 else cut * ceildiv(wanted, tiles)
+    )
+    pieces = min(pieces, size_hint(axis.extent))
+    step = ceildiv(size_hint(axis.extent), pieces)
+    if axes.shape.transposed:  # transfers below a granule are not faster on more cores
+        inner = size_hint(volume([a.extent for a in group[1:]]))
+        step = max(step, ceildiv(_granule_columns(plan, axes), inner))
+    if size_hint(step) < size_hint(axis.extent):
+        plan.cut[axis] = step
+
+
+def _independent_tiles(plan: NestTiling, axes: TileAxes, group: list[TileAxis], wanted: int) -> int:
+    """Return the number of tiles; without those of one result if results are enough for cores."""
+    levels = _levels(plan, axes)
+    reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
+    within = [level for level in levels if level.axis in reduced]
+    is_short = size_hint(volume([level.trip_count for level in within])) <= wanted
+    least = _RUN if is_short else _WIDE
+    elements = size_hint(volume([a.extent for a in group]))
+    if group[0] not in reduced and elements >= wanted * least:
+        # Cores with separate results need not combine partial sums.
+        levels = [level for level in levels if level not in within]
+    return size_hint(volume([level.trip_count for level in levels]))
 
 
 # --- loops

@@ -266,21 +266,7 @@ class _Planner:
             gone = ended.get(number, [])
             dying = [b for b in dict.fromkeys(step.inputs) if b in gone and not b.repeated]
             for buffer in born.get(number, ()):
-                heir = None
-                if buffer in step.outputs and not buffer.repeated:
-                    heir = next(
-                        (
-                            b
-                            for b in dying
-                            if statically_known_equal(b.count, buffer.count)
-                            and self._cache.may_overwrite(
-                                step.kernel,
-                                step.outputs.index(buffer),
-                                [k for k, i in enumerate(step.inputs) if i is b],
-                            )
-                        ),
-                        None,
-                    )
+                heir = self._heir(step, buffer, dying)
                 if heir is not None:
                     dying.remove(heir)
                     gone.remove(heir)
@@ -294,6 +280,21 @@ class _Planner:
                 assert buffer.offset is not None
                 arena.free(buffer.offset, buffer.count)
         self._program.arena_bytes = arena.size
+
+    def _heir(
+        self, step: _ScheduledKernel, buffer: DeviceBuffer, dying: Sequence[DeviceBuffer]
+    ) -> DeviceBuffer | None:
+        """Return the buffer among ``dying`` that a kernel may overwrite by its output."""
+        if buffer not in step.outputs or buffer.repeated:
+            return None
+        number = step.outputs.index(buffer)
+        for other in dying:
+            reads = [k for k, i in enumerate(step.inputs) if i is other]
+            if statically_known_equal(other.count, buffer.count) and self._cache.may_overwrite(
+                step.kernel, number, reads
+            ):
+                return other
+        return None
 
     # --- names and barriers
 

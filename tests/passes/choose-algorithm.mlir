@@ -1,10 +1,19 @@
-// RUN: ftm-opt --conv-transpose-to-col2im --machine m7032 --cores 8 %s | filecheck %s
+// RUN: ftm-opt --choose-algorithm --machine m7032 --cores 8 %s | filecheck %s
+// RUN: ftm-opt --choose-algorithm --machine host %s | filecheck %s --check-prefix=HOST
+// RUN: ftm-opt --choose-algorithm --tune conv-transpose=phases --machine m7032 --cores 8 %s | filecheck %s --check-prefix=HOST
 
-// Four convolutions, the phases of a gradient of an input, are one transposed convolution of the tensor inside the border by the weights
-// as they lie, and nothing is left to interleave.
+// A machine whose DMA overlaps compute multiplies the gradient of a convolution's input at once, with col2im on chip. The expansion,
+// four convolutions that are interleaved, goes. Other machines, and users who want so, keep it instead.
 // CHECK-LABEL: func.func @main
-// CHECK: %[[FOLDED:[0-9]+]] = "ftm.conv_transpose"(%arg0, %arg2) {stride = "2,2", dilation = "1,1", padding = "1,1"}
-// CHECK: return %[[FOLDED]]
+// CHECK-NOT: linalg.conv_2d
+// CHECK: %[[FOLDED:[0-9]+]] = "ftm.conv_transpose"(%arg0, %arg2) {dilation = "1,1", padding = "1,1", stride = "2,2"}
+// CHECK-NEXT: return %[[FOLDED]]
+
+// HOST-LABEL: func.func @main
+// HOST-COUNT-4: linalg.conv_2d_nchw_fchw
+// HOST: %[[ALL:[0-9]+]] = "ftm.update"(%{{.*}}, %{{.*}}) {offset = 28
+// HOST-NOT: ftm.conv_transpose
+// HOST: return %[[ALL]]
 
 module attributes {ftm.stage = "x"} {
   func.func @main(%arg0: tensor<16x128x14x14xf32>, %arg1: tensor<16x64x28x28xf32>, %arg2: tensor<128x64x3x3xf32>) -> tensor<16x64x28x28xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
@@ -47,7 +56,8 @@ module attributes {ftm.stage = "x"} {
     %36 = tensor.empty() : tensor<16x64x28x28xf32>
     %37 = "ftm.update"(%36, %20) {offset = 0 : i64, strides = array<i64: 50176, 784, 56, 2, 1>} : (tensor<16x64x28x28xf32>, tensor<16x64x14x14x2xf32>) -> tensor<16x64x28x28xf32>
     %38 = "ftm.update"(%37, %35) {offset = 28 : i64, strides = array<i64: 50176, 784, 56, 2, 1>, joined} : (tensor<16x64x28x28xf32>, tensor<16x64x14x14x2xf32>) -> tensor<16x64x28x28xf32>
-    return %38 : tensor<16x64x28x28xf32>
+    %39 = "ftm.conv_transpose"(%arg0, %arg2, %38) {stride = "2,2", dilation = "1,1", padding = "1,1"} : (tensor<16x128x14x14xf32>, tensor<128x64x3x3xf32>, tensor<16x64x28x28xf32>) -> tensor<16x64x28x28xf32>
+    return %39 : tensor<16x64x28x28xf32>
   }
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,10 +15,11 @@ from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.retry_policy import Restrictions
 from ftm_backend.midend.schedule.gemm import candidate_tile_sizes, panel_schedule
-from ftm_backend.midend.transforms.tensor import conv_transpose_to_col2im
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
+from midend.harness import tune
 
 M7032 = presets.load("m7032")
 KINDS = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -108,7 +108,7 @@ def run(
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It always pays."""
-    monkeypatch.setattr(conv_transpose_to_col2im, "_phases_cycles", lambda *_: math.inf)
+    tune(monkeypatch, conv_transpose="col2im")
 
 
 @pytest.mark.usefixtures("always")
@@ -219,7 +219,7 @@ def folded(text: str) -> list[Statement]:
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
     function = pipeline.LINALG.read(linalg, M7032)
     for step in pipeline.PASSES[
-        : 1 + [step.name for step in pipeline.PASSES].index("conv-transpose-to-col2im")
+        : 1 + [step.name for step in pipeline.PASSES].index("choose-algorithm")
     ]:
         function = step.run(function, M7032)
     return [
@@ -273,3 +273,44 @@ def test_a_plan_costs_what_is_charged(side: int, window: int, stride: int) -> No
     )
     charged = sum(kernel.cycles for kernel in profile.kernels if kernel.flops)
     assert plan.cycles == pytest.approx(charged, rel=0.1 if side > 14 else 0.2)
+
+
+VIEWS = {
+    "a slice": "sizes=[3,20,9,11], strides=[2970,99,11,1], offset=495",
+    "channels last": "sizes=[3,20,9,11], strides=[1980,1,220,20], offset=0",
+    "a broadcast": "sizes=[3,20,9,11], strides=[1980,0,11,1], offset=0",
+}
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_read_in_place(name: str) -> None:
+    """A broadcast tensor is no operand of col2im, whatever the user wants."""
+    x = torch.randn((3, 30, 9, 11), generator=torch.Generator().manual_seed(0))
+    w = torch.randn((20, 7, 3, 3), generator=torch.Generator().manual_seed(1))
+    sizes, strides, offset = (
+        [int(n) for n in part.split("=")[1].strip("[], ").split(",")]
+        for part in VIEWS[name].split(", ")
+    )
+    view = x.as_strided(sizes, strides, offset[0])
+    wanted = functional.conv_transpose2d(view, w, stride=2, padding=1)
+    words = "stride=[2,2], padding=[1,1], dilation=[1,1], transposed=true, output_padding=[0,0]"
+    text = (
+        f"trace\n  %0 = param f32[3,30,9,11]\n  %1 = param f32[20,7,3,3]\n"
+        f"  %2 = ftm.view(base=%0, {VIEWS[name]}) : f32[3,20,9,11]\n"
+        f"  %3 = aten::convolution(input=%2, weight=%1, bias=none, {words}, groups=1) : "
+        f"f32[3,7,17,21]\n  return %3\n"
+    )
+    got = run(text, [x.numpy(), w.numpy()], "f32", 3, folds=name != "a broadcast")
+    np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_another_attempt_takes_the_expansion() -> None:
+    """A compilation that leaves the choice out has phases, also where col2im is cheaper."""
+    text, _, _ = gradient("3x3 by 2", "f32")
+    linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
+    function = pipeline.LINALG.read(linalg, M7032)
+    restrictions = Restrictions(skipped=frozenset(["choose-algorithm"]))
+    for step in pipeline.pipeline(M7032):
+        function = pipeline.apply(step, function, M7032, restrictions)
+    assert "FOLD" not in pipeline.TILES.write(function, "")

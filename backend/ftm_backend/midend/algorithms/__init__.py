@@ -1,0 +1,1 @@
+"""Algorithms of named operations: one module each; `registry` lists them."""
