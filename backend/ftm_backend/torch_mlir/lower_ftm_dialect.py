@@ -324,6 +324,12 @@ def _philox(op: Operation) -> Value:
     ).results[0]
 
 
+def _expansion(op: Operation) -> Value:
+    """Return the operand that is the same tensor, computed by upstream operations."""
+    _, _, expansion = op.operands
+    return expansion
+
+
 _REPLACE = {
     "ftm.view": _view,
     "ftm.update": _update,
@@ -332,5 +338,6 @@ _REPLACE = {
     "ftm.scatter": _scatter,
     "ftm.scan": _scan,
     "ftm.sort": _sort,
+    "ftm.conv_transpose": _expansion,
     "ftm.philox": _philox,
 }
