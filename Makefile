@@ -4,7 +4,7 @@
 #   make test       all other tests (15 minutes), or those of ARGS, in JOBS (2) processes
 #   make nightly    sanitize, fuzz, test-strangers and test-ops: hours
 #   make bench      cost of recording, step times, compile times, modelled times on the target
-#   make lint       ruff (rules and format), mypy and clang-format
+#   make lint       ruff (rules and format), mypy, clang-format, and radon (complexity)
 #   make format     applies the formats of ruff and clang-format
 #   make tidy       clang-tidy over the recorder and the machine, or over the files and folders of ARGS
 #   make coverage   runs the tests of ARGS and reports the lines of Python that they do not reach
@@ -78,6 +78,10 @@ lint: $(STAMPS)/packages
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(FORMATTED)
+	! $(BIN)/radon cc --show-complexity --min D $(SIMPLE) | grep .
+
+# Folders without a function above 20 in cyclomatic complexity (radon's grades A to C).
+SIMPLE := backend/ftm_backend/midend
 
 format: $(STAMPS)/packages
 	$(BIN)/ruff format .

@@ -194,11 +194,6 @@ def epilogue_fields(epilogue: Epilogue, machine: MachineParameters) -> dict[str,
         o for o in epilogue.operands if machine.uses_panels and sum(map(bool, o.index.coeffs)) <= 1
     ]
     operands = [o for o in epilogue.operands if o not in broadcasts]
-    stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
-    like_c = [operand.value.dtype for operand in operands if operand.index.coeffs in stored]
-    like_c += [
-        x.element.dtype for x in others if {store.index.coeffs for store in x.stores} <= stored
-    ]
     computed = [x.element for x in epilogue.outputs if x.element is not epilogue.product]
     tiles = [*(o.value.dtype for o in operands), *(element.dtype for element in computed)]
     product_bytes = ELEMENT_BYTES[epilogue.product.dtype]
@@ -214,9 +209,20 @@ def epilogue_fields(epilogue: Epilogue, machine: MachineParameters) -> dict[str,
         "epilogue_bytes": _bytes(
             [*(o.value.dtype for o in operands), *(x.element.dtype for x in others)]
         ),
-        "epilogue_c_layout_bytes": _bytes(like_c),
+        "epilogue_c_layout_bytes": _bytes(_like_c(epilogue, operands)),
         "epilogue_interval": body,
     }
+
+
+def _like_c(epilogue: Epilogue, operands: Sequence[Operand]) -> list[str]:
+    """Return the types of operands and further outputs that lie in memory as the result does."""
+    stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
+    found = [operand.value.dtype for operand in operands if operand.index.coeffs in stored]
+    return found + [
+        x.element.dtype
+        for x in epilogue.outputs[1:]
+        if {store.index.coeffs for store in x.stores} <= stored
+    ]
 
 
 def _bytes(dtypes: Sequence[str]) -> int:

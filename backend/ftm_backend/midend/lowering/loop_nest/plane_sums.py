@@ -85,41 +85,65 @@ def place_sum(plan: LineBufferPlan, last: Statement, statement: Statement) -> Su
         last: The statement whose result is summed.
         statement: The sum. It may reduce planes or not.
     """
-    axes = plan.tiles.axes
     every = range(len(last.loops))
     memory_order = [_axes_of_loop(plan, last, k) for k in every]
-    planes = tuple(k for k in every if memory_order[k] == {plan.planes})
-    if (
-        any(not found and last.loops[k] != 1 for k, found in enumerate(memory_order))
-        or prod(last.loops[k] for k in planes) != plan.planes.extent
-    ):
+    planes = _loops_of_planes(plan, last, memory_order)
+    if planes is None:
         return None
-    loops = tuple(k for k in every if not statement.reduced[k] and k not in planes)
-    summed = {a for k in every if statement.reduced[k] and k not in planes for a in memory_order[k]}
+    inside = [k for k in every if k not in planes]
+    loops = tuple(k for k in inside if not statement.reduced[k])
+    summed = {a for k in inside if statement.reduced[k] for a in memory_order[k]}
     kept = {a for k in (*loops, *planes) for a in memory_order[k]}
-    if summed & kept or not summed.issuperset(plan.window_columns):
+    levels = _levels_outside(plan, kept)
+    if levels is None or summed & kept or not summed.issuperset(plan.window_columns):
         return None
+    loaded = _loaded(plan, last)
+    is_found = all(_is_at_hand(plan, last, o, summed, loaded) for o in statement.operands)
+    return SumPlacement(loops, planes, levels) if is_found else None
+
+
+def _loops_of_planes(
+    plan: LineBufferPlan, last: Statement, memory_order: Sequence[set[TileAxis]]
+) -> tuple[int, ...] | None:
+    """Return the loops over planes; None if a loop has no axis, or planes are not complete."""
+    planes = tuple(k for k, axes in enumerate(memory_order) if axes == {plan.planes})
+    has_axes = all(axes or n == 1 for axes, n in zip(memory_order, last.loops, strict=True))
+    is_complete = prod(last.loops[k] for k in planes) == plan.planes.extent
+    return planes if has_axes and is_complete else None
+
+
+def _levels_outside(plan: LineBufferPlan, kept: set[TileAxis]) -> int | None:
+    """Return the number of levels over ``kept`` axes; None if they are not the outer ones."""
     outside = [level.axis in kept for level in plan.tiles.levels]
     levels = sum(outside)
-    if not all(outside[:levels]) or plan.tiles.shared_level not in plan.tiles.levels[:levels]:
-        return None
-    fetched = {
+    is_shared = plan.tiles.shared_level in plan.tiles.levels[:levels]
+    return levels if all(outside[:levels]) and is_shared else None
+
+
+def _loaded(plan: LineBufferPlan, last: Statement) -> set[object]:
+    """Return the tensors that the kernel has on chip, with their positions."""
+    axes = plan.tiles.axes
+    loaded = {
         _key(o.value, axes.position(s, o.index)) for s in axes.kernel.statements for o in s.operands
     }
-    fetched.add(_key(last.results[0].value, axes.position(last, last.results[0].index)))
-    for operand in statement.operands:
-        position = axes.position(last, operand.index)
-        if (
-            operand.value.border is not None
-            or operand.value.splat is not None
-            or not _is_straight(plan, last, operand.index)
-        ):
-            return None
-        if position.steps.keys() & summed and not (
-            _is_contiguous(plan, position) and _key(operand.value, position) in fetched
-        ):
-            return None
-    return SumPlacement(loops, planes, levels)
+    loaded.add(_key(last.results[0].value, axes.position(last, last.results[0].index)))
+    return loaded
+
+
+def _is_at_hand(
+    plan: LineBufferPlan,
+    last: Statement,
+    operand: Operand,
+    summed: set[TileAxis],
+    loaded: set[object],
+) -> bool:
+    """Return whether the kernel has an operand of a sum on chip, or it is a parameter of planes."""
+    value, position = operand.value, plan.tiles.axes.position(last, operand.index)
+    is_plain = value.border is None and value.splat is None
+    if not is_plain or not _is_straight(plan, last, operand.index):
+        return False
+    is_parameter = not position.steps.keys() & summed
+    return is_parameter or (_is_contiguous(plan, position) and _key(value, position) in loaded)
 
 
 def _key(value: Value, position: AxisPosition) -> object:

@@ -77,14 +77,25 @@ def match_transpose(
     extents, groups, accesses = merge_loops(statement.loops, {"all": loops}, wanted)
     read, written = accesses[0].coeffs, accesses[1].coeffs
     axes = groups["all"]
-    down = next((k for k in axes if written[k] == 1), None)
-    along = next((k for k in axes if read[k] == 1), None)
-    if down is None or along is None or down == along or abs(read[down]) <= 1:
+    contiguous = _contiguous_pair(axes, read, written)
+    if contiguous is None:
         return None
+    down, along = contiguous
     columns = _contiguous_axes(along, [k for k in axes if k != down], extents, read)
     rows = _contiguous_axes(down, [k for k in axes if k not in columns], extents, written)
     others = tuple(k for k in axes if k not in (*rows, *columns))
     return TransposePattern(source, extents, others, rows, columns, accesses)
+
+
+def _contiguous_pair(
+    axes: Sequence[int], read: Sequence[int], written: Sequence[int]
+) -> tuple[int, int] | None:
+    """Return the contiguous axes of the result and of the source, if rows become columns."""
+    down = next((k for k in axes if written[k] == 1), None)
+    along = next((k for k in axes if read[k] == 1), None)
+    if down is None or along is None or down == along or abs(read[down]) <= 1:
+        return None
+    return down, along
 
 
 def _is_large_copy(statement: Statement, machine: MachineParameters) -> bool:

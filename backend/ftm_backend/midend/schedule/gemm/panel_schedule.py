@@ -298,6 +298,27 @@ def _search(
     for cycles, position, number, priced in coarse_plans[:PROMISING]:
         if cycles <= tolerance() * least:
             promising.setdefault(position, []).append(priced.choices[number])
+    return _search_finely(problem, machine, quanta, grids, promising, least)
+
+
+def _search_finely(
+    problem: TilingProblem,
+    machine: MachineParameters,
+    quanta: bool,
+    grids: Sequence[PanelSearchSpace],
+    promising: dict[int, list[PanelChoice]],
+    least: float,
+) -> tuple[PricedPlan, int] | None:
+    """Search fine sizes of the promising choices of each grid.
+
+    Args:
+        problem: The contraction.
+        machine: The target.
+        quanta: Whether sizes are multiples of the micro-kernel's.
+        grids: The coarse grids.
+        promising: Number of a grid to its choices.
+        least: Cycles of the best coarse plan.
+    """
     best: tuple[float, PricedPlan, int] | None = None
     limit = SLACK * least
     for position, choices in promising.items():
@@ -367,6 +388,17 @@ def _b_forms(problem: TilingProblem) -> tuple[str, ...]:
 
 def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelChoice]:
     b_is_constant = not problem.b.batched or prod(problem.batch) == 1
+    shares = _shares(problem, groups, b_is_constant)
+    has_b_alone = b_is_constant and groups[0] > 1 and not problem.b_prologue_tiles
+    for share, m_outer, keep in every(shares, (True, False), (True, False)):
+        if not keep or (m_outer or (b_is_constant and share != "b")):
+            yield PanelChoice(share, m_outer, keep, False)
+        if keep and share != "b" and has_b_alone:
+            yield PanelChoice(share, m_outer, keep, True)
+
+
+def _shares(problem: TilingProblem, groups: tuple[int, int], b_is_constant: bool) -> list[str]:
+    """Return the operands that cores may share (`PanelSchedule.share`)."""
     # Cores that do not share A each load it: this can only pay for a small A.
     alone = (
         groups[1] == 1
@@ -379,14 +411,4 @@ def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelC
     # B is shared by all cores: with several columns, cores would have different blocks of it.
     if groups[1] == 1 and groups[0] > 1 and b_is_constant and not problem.b_prologue_tiles:
         shares.append("b")
-    for share, m_outer, keep in every(shares, (True, False), (True, False)):
-        if not keep or (m_outer or (b_is_constant and share != "b")):
-            yield PanelChoice(share, m_outer, keep, False)
-        if (
-            keep
-            and b_is_constant
-            and share != "b"
-            and groups[0] > 1
-            and not problem.b_prologue_tiles
-        ):
-            yield PanelChoice(share, m_outer, keep, True)
+    return shares

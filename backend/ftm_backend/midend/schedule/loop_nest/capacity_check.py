@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ftm_backend.ir.linalg.affine import Affine, volume
-from ftm_backend.ir.linalg.function import Statement, Value
+from ftm_backend.ir.linalg.function import Operand, Statement, Value
 from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, operations
 from ftm_backend.midend.schedule.loop_nest.iteration_domain import (
     DomainDim,
@@ -69,57 +69,77 @@ def _fits(
 
 
 def _held_bytes(domain: IterationDomain, held: set[DomainDim], stored: Stored) -> int:
-    """Return the bytes per resident element of all tiles.
+    """Return the bytes per resident element of all tiles."""
+    tiles = _ResidentTiles(domain, held, stored)
+    for statement in domain.loops:
+        tiles.add(statement)
+    return sum(ELEMENT_BYTES[dtype] for dtype in tiles.types.values())
 
-    Tiles are those of loads (without duplicates), stores, values that a later map reads, and
-    index vectors.
+
+class _ResidentTiles:
+    """The tiles that have resident dimensions.
+
+    These are loads (without duplicates), stores, values that a later map reads, and index vectors.
+
+    Attributes:
+        types: The element type of each tile.
     """
-    tiles: dict[object, str] = {}
-    stage: dict[Statement, int] = {}  # number of each statement's map, as in ``stages_of``
-    wide: dict[Loops, bool] = {}
-    strides: dict[tuple[Loops, tuple[int, ...]], frozenset[tuple[DomainDim, int]]] = {}
 
-    def resident_strides(loops: Loops, index: Affine) -> frozenset[tuple[DomainDim, int]]:
+    def __init__(self, domain: IterationDomain, held: set[DomainDim], stored: Stored) -> None:
+        self._domain, self._held, self._stored = domain, held, stored
+        self.types: dict[object, str] = {}
+        # number of each statement's map, as in ``stages_of``
+        self._stage: dict[Statement, int] = {}
+        self._wide: dict[Loops, bool] = {}
+        self._strides: dict[tuple[Loops, tuple[int, ...]], frozenset[tuple[DomainDim, int]]] = {}
+
+    def add(self, statement: Statement) -> None:
+        """Add the tiles of the next statement."""
+        loops = self._domain.loops[statement]
+        if loops not in self._wide:
+            self._wide[loops] = self._held.issubset(self._domain.span(statement))
+        self._stage[statement] = self._first_stage(statement)
+        if not self._wide[loops]:
+            return
+        for operand in statement.operands:
+            self._add_operand(statement, operand)
+        reduced = self._domain.reduced(statement)
+        if self._held.isdisjoint(reduced):  # reduced along the free dimensions, if at all
+            for result in statement.results:
+                if reduced or self._stored(result.value, self._domain.loops.keys()):
+                    self.types[result.value] = result.value.dtype
+        for node in index_nodes(statement.results):
+            if along := self._resident_strides(loops, node.payload):
+                self.types["position", along] = "i64"
+
+    def _first_stage(self, statement: Statement) -> int:
+        """Return the number of the map that can compute a statement."""
+        stage, loops = 0, self._domain.loops[statement]
+        for operand in statement.operands:
+            producer = operand.value.producer
+            if isinstance(producer, Statement) and producer in self._stage:
+                other = self._domain.loops[producer]
+                is_later = bool(self._domain.reduced(producer))
+                is_later = is_later or self._wide[other] != self._wide[loops]
+                stage = max(stage, self._stage[producer] + is_later)
+        return stage
+
+    def _add_operand(self, statement: Statement, operand: Operand) -> None:
+        loops, producer = self._domain.loops[statement], operand.value.producer
+        if not isinstance(producer, Statement) or producer not in self._stage:
+            if along := self._resident_strides(loops, operand.index):
+                self.types[operand.value, operand.index.const, along] = operand.value.dtype
+            return
+        is_later = self._stage[producer] != self._stage[statement]
+        is_wide = self._wide[self._domain.loops[producer]]
+        if is_wide and is_later and not self._domain.reduced(producer):
+            self.types[operand.value] = operand.value.dtype
+
+    def _resident_strides(self, loops: Loops, index: Affine) -> frozenset[tuple[DomainDim, int]]:
         """Return the strides of an access if it depends on resident dimensions."""
         key = loops, index.coeffs
-        if key not in strides:
+        if key not in self._strides:
             found = strides_of(*key)
-            strides[key] = frozenset() if held.isdisjoint(found) else frozenset(found.items())
-        return strides[key]
-
-    for s, loops in domain.loops.items():
-        if loops not in wide:
-            wide[loops] = held.issubset(domain.span(s))
-        stage[s] = 0
-        for o in s.operands:
-            producer = o.value.producer
-            if producer in stage:
-                assert isinstance(producer, Statement)
-                later = (
-                    bool(domain.reduced(producer)) or wide[domain.loops[producer]] != wide[loops]
-                )
-                stage[s] = max(stage[s], stage[producer] + later)
-        if not wide[loops]:
-            continue
-        for o in s.operands:
-            producer = o.value.producer
-            if producer not in stage:
-                if along := resident_strides(loops, o.index):
-                    tiles[o.value, o.index.const, along] = o.value.dtype
-            elif (
-                wide[domain.loops[producer]]
-                and stage[producer] != stage[s]
-                and not domain.reduced(producer)
-            ):
-                tiles[o.value] = o.value.dtype
-        reduced = domain.reduced(s)
-        if held.isdisjoint(reduced):  # reduced along the free dimensions, if at all
-            tiles |= {
-                r.value: r.value.dtype
-                for r in s.results
-                if reduced or stored(r.value, domain.loops.keys())
-            }
-        for node in index_nodes(s.results):
-            if along := resident_strides(loops, node.payload):
-                tiles["position", along] = "i64"
-    return sum(ELEMENT_BYTES[dtype] for dtype in tiles.values())
+            is_resident = not self._held.isdisjoint(found)
+            self._strides[key] = frozenset(found.items() if is_resident else ())
+        return self._strides[key]

@@ -90,6 +90,10 @@ class DomainShape:
     transposed: bool = False
 
 
+_Space = tuple[Loops, tuple[bool, ...]]
+"""Loops of a statement, and which of them are reduced; many statements have the same."""
+
+
 @dataclass(eq=False)
 class IterationDomain:
     """Dimensions, and the dimensions of each statement's loops."""
@@ -258,48 +262,42 @@ class IterationDomain:
         """Return the tile shape of the domain; None if no single shape fits all statements."""
         order = self.leaves()
         all_leaves = frozenset(order)
-        if len(self.loops) > 1 and any(
-            s.volume == 0 or any(r.combine == "general" for r in s.results) for s in self.loops
+        if len(self.loops) > 1 and any(map(_is_alone, self.loops)):
+            return None
+        spaces = self._iteration_spaces()
+        sets = list(dict.fromkeys(reduced for _, reduced in spaces.values() if reduced))
+        narrow = {span for span, _ in spaces.values() if span != all_leaves}
+        consumed = self._consumed_spaces() if sets else set()
+        used = {spaces[space][1] for space in consumed if spaces[space][1]}
+        if not used and not narrow and len(sets) <= 1:
+            return DomainShape(False, tuple(order), (), next(iter(sets), frozenset()))
+        held = _held(all_leaves, used, narrow, sets)
+        if held is None or not all(
+            _is_consistent(all_leaves, held, *extents, space in consumed)
+            for space, extents in spaces.items()
         ):
             return None
-        # many statements have the same loops
-        iteration_spaces: dict[
-            tuple[Loops, tuple[bool, ...]], tuple[frozenset[DomainDim], frozenset[DomainDim]]
-        ] = {}
+        free = all_leaves - held
+        rows, columns = (tuple(d for d in order if d in leaves) for leaves in (free, held))
+        is_transposed = self._prefers_transposed(free, held)
+        return DomainShape(True, rows, columns, frozenset(), is_transposed)
+
+    def _iteration_spaces(self) -> dict[_Space, tuple[frozenset[DomainDim], frozenset[DomainDim]]]:
+        """Return the leaves, and the reduced leaves, of each kind of loops that statements have."""
+        found: dict[_Space, tuple[frozenset[DomainDim], frozenset[DomainDim]]] = {}
         for s, loops in self.loops.items():
-            if (loops, s.reduced) not in iteration_spaces:
-                iteration_spaces[loops, s.reduced] = frozenset(self.span(s)), self.reduced(s)
-        sets = list(dict.fromkeys(reduced for _, reduced in iteration_spaces.values() if reduced))
-        narrow = {span for span, _ in iteration_spaces.values() if span != all_leaves}
-        read = {o.value for s in self.loops for o in s.operands} if sets else set()
-        consumed = {
+            if (loops, s.reduced) not in found:
+                found[loops, s.reduced] = frozenset(self.span(s)), self.reduced(s)
+        return found
+
+    def _consumed_spaces(self) -> set[_Space]:
+        """Return the loops of the reductions whose results other statements read."""
+        read = {o.value for s in self.loops for o in s.operands}
+        return {
             (loops, s.reduced)
             for s, loops in self.loops.items()
             if s.is_reduction and any(r.value in read for r in s.results)
         }
-        used = {iteration_spaces[space][1] for space in consumed if iteration_spaces[space][1]}
-        if not used and not narrow and len(sets) <= 1:
-            return DomainShape(False, tuple(order), (), next(iter(sets), frozenset()))
-        held = _held(all_leaves, used, narrow, sets)
-        if held is None:
-            return None
-        free = all_leaves - held
-        for space, (span, reduced) in iteration_spaces.items():
-            if span not in (all_leaves, free):
-                return None
-            if reduced and reduced not in (
-                (held, free, all_leaves) if span == all_leaves else (free,)
-            ):
-                return None
-            if reduced and reduced != held and space in consumed:
-                return None
-        return DomainShape(
-            True,
-            tuple(d for d in order if d in free),
-            tuple(d for d in order if d in held),
-            frozenset(),
-            self._prefers_transposed(free, held),
-        )
 
     def _prefers_transposed(self, free: frozenset[DomainDim], held: frozenset[DomainDim]) -> bool:
         """Whether the held leaves should be rows.
@@ -322,6 +320,28 @@ class IterationDomain:
             for leaf in contiguous:
                 along[leaf in free] += count * elements
         return along[True] > along[False]
+
+
+def _is_alone(statement: Statement) -> bool:
+    """Return whether a statement shares its loops with no other one."""
+    return statement.volume == 0 or any(r.combine == "general" for r in statement.results)
+
+
+def _is_consistent(
+    all_leaves: frozenset[DomainDim],
+    held: frozenset[DomainDim],
+    span: frozenset[DomainDim],
+    reduced: frozenset[DomainDim],
+    is_consumed: bool,
+) -> bool:
+    """Return whether tiles that hold ``held`` completely fit a statement over ``span``."""
+    free = all_leaves - held
+    if span not in (all_leaves, free):
+        return False
+    if not reduced:
+        return True
+    can_reduce = (held, free, all_leaves) if span == all_leaves else (free,)
+    return reduced in can_reduce and (reduced == held or not is_consumed)
 
 
 def _held(

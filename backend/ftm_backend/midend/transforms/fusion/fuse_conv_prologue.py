@@ -104,27 +104,17 @@ def _match(context: FusionContext, product: Kernel, user: Kernel) -> _FeatureMap
     None if there is none, or if something other than kernels reads it.
     """
     (made,) = product.outputs
-    last = [
-        s
-        for s in user.statements
-        if is_elementwise(s, made.shape) and s.results[0].value in user.outputs
-    ]
-    is_in_place = any(tie is not None for tie in user.ties)
-    if (
-        len(last) != 1
-        or user.one_core
-        or is_in_place
-        or not context.uses.escapes.isdisjoint(last[0].writes())
-    ):
+    last = _stored_elementwise(user, made.shape)
+    if last is None or not context.uses.escapes.isdisjoint(last.writes()):
         return None
-    makers = _makers(last[0], user, made.shape)
+    makers = _makers(last, user, made.shape)
     element = composed_element(makers, made.shape)
     kept = [s for s in user.statements if s not in makers]
-    inner = {s.results[0].value for s in makers}
     sums = sums_of(made, kept)
-    if element is None or not sums or any(not inner.isdisjoint(s.reads()) for s in kept):
+    if element is None or not sums or _wide_inputs(element, made) != {made}:
         return None
-    if _wide_inputs(element, made) != {made}:
+    inner = {s.results[0].value for s in makers}
+    if any(not inner.isdisjoint(s.reads()) for s in kept):
         return None
     others = _together(kept)
     about = next(each for each in others if sums[0].statement in each)
@@ -133,6 +123,18 @@ def _match(context: FusionContext, product: Kernel, user: Kernel) -> _FeatureMap
     if not are_together or any(common_domain(each) is None for each in others):
         return None
     return _FeatureMap(product, user, makers, element, about, others, sums)
+
+
+def _stored_elementwise(user: Kernel, shape: tuple[int, ...]) -> Statement | None:
+    """Return the one elementwise statement over ``shape`` whose result a kernel stores."""
+    if user.one_core or any(tie is not None for tie in user.ties):
+        return None
+    found = [
+        s
+        for s in user.statements
+        if is_elementwise(s, shape) and s.results[0].value in user.outputs
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _wide_inputs(element: Node, like: Value) -> set[Value]:

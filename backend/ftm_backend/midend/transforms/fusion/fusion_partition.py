@@ -118,34 +118,44 @@ class FusionPartitioner:
             The group, or None if ``s`` fits nowhere.
         """
         hard = {self._group[m] for m in self._hard[s]}
-        soft = [
-            c
-            for c in dict.fromkeys(
-                self._group[m] for m in sorted(self._soft[s], key=self._position.__getitem__)
-            )
-            if c not in hard
-            and not self._is_closed(c)
-            and (c.kind == "contraction" or not is_transpose)
-        ]
-        soft.sort(key=lambda c: (c.kind != "contraction", -c.depth))
+        soft = self._producers(s, hard, is_transpose)
         merged: set[FusionGroup] = set()
         for home in soft:
             if home in merged:
                 continue
             if home.kind == "nest":
-                for other in soft:
-                    if other is home or other in merged or other.kind != "nest":
-                        continue
-                    nest = self._common_nest(other, home)
-                    if nest is not None:
-                        self._merge(home, other, nest)
-                        merged.add(other)
+                merged |= self._absorb(home, [c for c in soft if c not in merged])
             if self._enter(home, s):
                 return home
         for home in () if is_transpose else self._siblings(s):
             if home not in hard and self._enter(home, s):
                 return home
         return None
+
+    def _producers(
+        self, s: Statement, hard: set[FusionGroup], is_transpose: bool
+    ) -> list[FusionGroup]:
+        """Return the groups whose values ``s`` reads element by element: products, then deepest."""
+        in_order = sorted(self._soft[s], key=self._position.__getitem__)
+        found = [
+            c
+            for c in dict.fromkeys(self._group[m] for m in in_order)
+            if c not in hard
+            and not self._is_closed(c)
+            and (c.kind == "contraction" or not is_transpose)
+        ]
+        return sorted(found, key=lambda c: (c.kind != "contraction", -c.depth))
+
+    def _absorb(self, home: FusionGroup, others: Sequence[FusionGroup]) -> set[FusionGroup]:
+        """Merge into a group those of ``others`` that share its loop nest; return them."""
+        merged = set()
+        for other in others:
+            if other is not home and other.kind == "nest":
+                nest = self._common_nest(other, home)
+                if nest is not None:
+                    self._merge(home, other, nest)
+                    merged.add(other)
+        return merged
 
     def _siblings(self, s: Statement) -> list[FusionGroup]:
         """Return groups that read the largest tensors that ``s`` reads.

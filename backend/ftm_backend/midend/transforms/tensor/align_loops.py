@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from math import prod
 
-from ftm_backend.ir.linalg.affine import Affine, digits
+from ftm_backend.ir.linalg.affine import Affine, digits, row_major
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, walk
 from ftm_backend.symbolic import guarded_equal, may_exceed_one
 
@@ -180,27 +181,8 @@ def _rewritten(
     """
     if [list(g) for g in groups] == [[(k, 0)] for k in range(len(splits))]:
         return statement
-    inner = [[1] * len(s) for s in splits]
-    for k, s in enumerate(splits):
-        for j in range(len(s) - 2, -1, -1):
-            inner[k][j] = inner[k][j + 1] * s[j + 1]
-
-    def over(index: Affine) -> Affine:
-        coeffs = []
-        for group in groups:
-            steps = [(index.coeffs[k] * inner[k][j], splits[k][j]) for k, j in group]
-            for (outer, _), (step, extent) in itertools.pairwise(steps):
-                if not guarded_equal(outer, step * extent):
-                    raise _Mismatch
-            coeffs.append(steps[-1][0] if steps else 0)
-        return Affine(index.const, tuple(coeffs))
-
-    extents = []
-    for group in groups:
-        extent = 1
-        for k, j in group:
-            extent *= splits[k][j]
-        extents.append(extent)
+    over = _PieceAccess(splits, groups)
+    extents = tuple(prod(splits[k][j] for k, j in group) for group in groups)
     reduced = tuple(bool(group) and statement.reduced[group[0][0]] for group in groups)
     operands = {id(o): Operand(o.value, over(o.index)) for o in statement.operands}
     made: dict[int, Node] = {}
@@ -222,7 +204,7 @@ def _rewritten(
         )
     return Statement(
         statement.op,
-        tuple(extents),
+        extents,
         reduced,
         list(operands.values()),
         results,
@@ -230,3 +212,26 @@ def _rewritten(
         statement.attributes,
         origins=statement.origins,
     )
+
+
+class _PieceAccess:
+    """Maps an access of loops to one of groups of their pieces."""
+
+    def __init__(self, splits: Sequence[Sequence[int]], groups: Sequence[Sequence[Piece]]) -> None:
+        self._splits, self._groups = splits, groups
+        self._inner = [row_major(pieces) for pieces in splits]
+
+    def __call__(self, index: Affine) -> Affine:
+        """Return the access.
+
+        Raises:
+            _Mismatch: It does not step evenly through a group.
+        """
+        coeffs = []
+        for group in self._groups:
+            steps = [(index.coeffs[k] * self._inner[k][j], self._splits[k][j]) for k, j in group]
+            for (outer, _), (step, extent) in itertools.pairwise(steps):
+                if not guarded_equal(outer, step * extent):
+                    raise _Mismatch
+            coeffs.append(steps[-1][0] if steps else 0)
+        return Affine(index.const, tuple(coeffs))

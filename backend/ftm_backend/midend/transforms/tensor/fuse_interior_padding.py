@@ -103,45 +103,38 @@ def _product(update: Update, uses: FunctionUses) -> Contraction | None:
     The update must store rows of the part into zeros, with stride 2, and nothing else may read the
     part.
     """
-    number = update.base.value.splat
-    if number is None or number.op != "constant" or number.payload != 0 or len(update.parts) != 1:
+    if not _stores_in_zeros(update):
         return None
-    (part,), width = update.parts, update.result.shape[-1]
-    value, place = part.value.value, part.place
-    product = value.producer
-    found = (
-        match(product)
-        if isinstance(product, Statement) and product.volume and uses.count(value) == 1
-        else None
-    )
-    if (
-        found is None
-        or not found.starts_at_zero
-        or not part.value.is_whole
-        or value.shape != place.sizes
-    ):
-        return None
-    if not all(
-        is_integer(n)
-        for n in (
-            *update.result.shape,
-            *value.shape,
-            *place.strides,
-            place.offset,
-            *found.b.value.shape,
-        )
-    ):
-        return None
-    rows = zip(place.sizes[:-1], place.strides[:-1], strict=True)
-    if (
-        place.strides[-1] != 2
-        or place.offset % width + 2 * place.sizes[-1] > width
-        or any(n != 1 and step % width for n, step in rows)
-    ):
+    (part,) = update.parts
+    value, product = part.value.value, part.value.value.producer
+    is_read_once = isinstance(product, Statement) and uses.count(value) == 1
+    found = match(product) if is_read_once and isinstance(product, Statement) else None
+    if found is None or not found.statement.volume or not found.starts_at_zero:
         return None
     weights = found.b.value
-    plain = weights.border is None and weights.splat is None
-    return found if plain and 0 < len(weights.shape) <= MOST_SIDES else None
+    is_plain = weights.border is None and weights.splat is None
+    is_small = 0 < len(weights.shape) <= MOST_SIDES and all(map(is_integer, weights.shape))
+    return found if is_plain and is_small else None
+
+
+def _stores_in_zeros(update: Update) -> bool:
+    """Return whether an update stores rows of one tensor into zeros, with stride 2."""
+    number = update.base.value.splat
+    is_zero = number is not None and number.op == "constant" and number.payload == 0
+    if not is_zero or len(update.parts) != 1:
+        return False
+    (part,), shape = update.parts, update.result.shape
+    value, place = part.value.value, part.place
+    numbers = (*shape, *value.shape, *place.strides, place.offset)
+    if not part.value.is_whole or value.shape != place.sizes or not all(map(is_integer, numbers)):
+        return False
+    width, rows = shape[-1], zip(place.sizes[:-1], place.strides[:-1], strict=True)
+    is_inside = place.offset % width + 2 * place.sizes[-1] <= width
+    return (
+        place.strides[-1] == 2
+        and is_inside
+        and all(n == 1 or step % width == 0 for n, step in rows)
+    )
 
 
 def _zero_rows(update: Update) -> list[Statement]:

@@ -12,7 +12,7 @@ Changes the function in place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
@@ -167,68 +167,75 @@ def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
 def _taps(products: Products) -> PhaseTaps | None:
     """Return the weights of both phases, if the phases differ only in the taps of one loop."""
     one, other = products
+    if not _are_alike(one, other):
+        return None
+    found = _tap_loop(one, other)
+    if found is None:
+        return None
+    tap, distance = found
     loops, others = one.statement.loops, other.statement.loops
-    if (
-        one.statement.reduced != other.statement.reduced
-        or one.statement.results[0].indices != other.statement.results[0].indices
-    ):
-        return None
-    if (
-        one.a.value is not other.a.value
-        or one.b.value is not other.b.value
-        or one.b.value.border is not None
-    ):
-        return None
-    every = (one.a.index, other.a.index, one.b.index, other.b.index)
-    if not all(
-        map(
-            is_integer,
-            (
-                *loops,
-                *others,
-                *(n for x in every for n in (x.const, *x.coeffs)),
-                *one.b.value.shape,
-            ),
-        )
-    ):
-        return None
-    differ = [k for k, (n, m) in enumerate(zip(loops, others, strict=True)) if n != m]
-    if (
-        len(differ) > 1
-        or (differ and not one.statement.reduced[differ[0]])
-        or one.b.value.splat is not None
-    ):
-        return None
-    offset = other.a.index.const - one.a.index.const
-    tap = differ[0] if differ else _tap_loop(one, offset)
     longer = one if tap < 0 or loops[tap] >= others[tap] else other
-    same = [k for k, n in enumerate(loops) if n > 1 and k != tap]
-    if any(
-        x.coeffs[k] != y.coeffs[k]
-        for x, y in ((one.a.index, other.a.index), (one.b.index, other.b.index))
-        for k in same
-    ):
-        return None
-    step = (longer.a.index.coeffs[tap], longer.b.index.coeffs[tap]) if tap >= 0 else (0, 0)
-    if offset if step[0] == 0 else offset % step[0]:
-        return None
-    distance = offset // step[0] if step[0] else 0
+    step = longer.b.index.coeffs[tap] if tap >= 0 else 0
     start = (max(-distance, 0), max(distance, 0))  # first tap of each phase among all taps
     counts = (loops[tap], others[tap]) if tap >= 0 else (1, 1)
     count = max(a + n for a, n in zip(start, counts, strict=True))
-    consts = [x.b.index.const - a * step[1] for x, a in zip(products, start, strict=True)]
-    phase = consts[1] - consts[0]
+    consts = [x.b.index.const - a * step for x, a in zip(products, start, strict=True)]
+    coeffs = tuple(step if k == tap else c for k, c in enumerate(longer.b.index.coeffs))
     first = (one if start[0] == 0 else other).a.index
-    coeffs = tuple(step[1] if k == tap else c for k, c in enumerate(longer.b.index.coeffs))
-    wanted = {(r, a + t) for r in (0, 1) for a, t in [(start[r], t) for t in range(counts[r])]}
-    index = Affine(consts[0], coeffs)
-    if wanted == {(r, t) for r in (0, 1) for t in range(count)}:
-        return PhaseTaps(one.b.value, index, phase, count, first, tap)
-    shape = tuple(n if k != tap else 1 for k, n in enumerate(loops))
-    return _bordered(one.b.value, index, shape, tap, phase, count, wanted, first)
+    taps = PhaseTaps(
+        one.b.value, Affine(consts[0], coeffs), consts[1] - consts[0], count, first, tap
+    )
+    wanted = {(r, start[r] + t) for r in (0, 1) for t in range(counts[r])}
+    if len(wanted) == 2 * count:
+        return taps
+    return _bordered(taps, tuple(n if k != tap else 1 for k, n in enumerate(loops)), wanted)
 
 
-def _tap_loop(product: Contraction, offset: int) -> int:
+def _tap_loop(one: Contraction, other: Contraction) -> tuple[int, int] | None:
+    """Return the loop over taps (-1: one tap), and by how many taps the inputs are apart.
+
+    None if the products differ otherwise.
+    """
+    loops, others = one.statement.loops, other.statement.loops
+    differ = [k for k, (n, m) in enumerate(zip(loops, others, strict=True)) if n != m]
+    if len(differ) > 1 or (differ and not one.statement.reduced[differ[0]]):
+        return None
+    offset = other.a.index.const - one.a.index.const
+    tap = differ[0] if differ else _loop_along(one, offset)
+    longer = one if tap < 0 or loops[tap] >= others[tap] else other
+    step = longer.a.index.coeffs[tap] if tap >= 0 else 0
+    is_apart = (offset % step if step else offset) != 0
+    if is_apart or not _access_alike(one, other, tap):
+        return None
+    return tap, offset // step if step else 0
+
+
+def _are_alike(one: Contraction, other: Contraction) -> bool:
+    """Return whether two products read the same tensors, over constant loops of the same kinds."""
+    first, second = one.statement, other.statement
+    have_same_loops = first.reduced == second.reduced
+    have_same_loops = have_same_loops and first.results[0].indices == second.results[0].indices
+    have_same_operands = one.a.value is other.a.value and one.b.value is other.b.value
+    weights = one.b.value
+    is_plain = weights.border is None and weights.splat is None
+    if not have_same_loops or not have_same_operands or not is_plain:
+        return False
+    accesses = (one.a.index, other.a.index, one.b.index, other.b.index)
+    numbers = [n for index in accesses for n in (index.const, *index.coeffs)]
+    return all(map(is_integer, (*first.loops, *second.loops, *numbers, *weights.shape)))
+
+
+def _access_alike(one: Contraction, other: Contraction, tap: int) -> bool:
+    """Return whether all loops but that over taps access both operands in the same way."""
+    return all(
+        x.coeffs[k] == y.coeffs[k]
+        for x, y in ((one.a.index, other.a.index), (one.b.index, other.b.index))
+        for k, n in enumerate(one.statement.loops)
+        if n > 1 and k != tap
+    )
+
+
+def _loop_along(product: Contraction, offset: int) -> int:
     """Return the reduced loop along which the inputs of two phases are ``offset`` apart.
 
     -1 if there is none.
@@ -244,70 +251,56 @@ def _tap_loop(product: Contraction, offset: int) -> int:
 
 
 def _bordered(
-    value: Value,
-    index: Affine,
-    loops: tuple[int, ...],
-    tap: int,
-    phase: int,
-    count: int,
-    wanted: set[tuple[int, int]],
-    first: Affine,
+    taps: PhaseTaps, loops: tuple[int, ...], wanted: set[tuple[int, int]]
 ) -> PhaseTaps | None:
     """Return the weights with zeros where a phase has no tap.
 
     Args:
-        value: The weights.
-        index: Access of the first tap of the first phase.
+        taps: Both phases with all taps.
         loops: Extents of the loops, 1 for the loop over taps.
-        tap: The loop over taps.
-        phase: Distance of the phases in the weights, in elements.
-        count: Taps of the merged convolution.
         wanted: Pairs of phase and tap that exist.
-        first: Access of the input.
 
     Returns:
         None if the zeros are no border of one dimension.
     """
-    strides, step = row_major(value.shape), index.coeffs[tap]
-    side = next(
-        (
-            d
-            for d, stride in enumerate(strides)
-            if step % stride == 0 and phase % stride == 0 and value.shape[d] > 1
-        ),
-        None,
-    )
-    if side is None or len(value.shape) - side > MOST_SIDES or phase == 0:
+    value, index, phase = taps.value, taps.index, taps.phase
+    step, strides = index.coeffs[taps.tap], row_major(value.shape)
+    side = _padded_side(value, step, phase)
+    if side is None:
         return None
     stride, size = strides[side], value.shape[side]
     outer = stride * size
-    inside = [(k, n) for k, n in enumerate(loops) if n > 1 and index.coeffs[k] % outer]
     r, t = min(wanted)
     known = index.const + r * phase + t * step  # position of an element that exists
-    if (
-        any(index.coeffs[k] < 0 for k, _ in inside)
-        or known % stride + sum(index.coeffs[k] * (n - 1) for k, n in inside) >= stride
-    ):
+    inside = [(k, n) for k, n in enumerate(loops) if n > 1 and index.coeffs[k] % outer]
+    reach = sum(index.coeffs[k] * (n - 1) for k, n in inside)
+    if any(index.coeffs[k] < 0 for k, _ in inside) or known % stride + reach >= stride:
         return None
-    at = known % outer // stride
-
-    def place(r: int, t: int) -> int:
-        return at + ((r - min(wanted)[0]) * phase + (t - min(wanted)[1]) * step) // stride
-
-    every = [(r, t) for r in (0, 1) for t in range(count)]
-    if any((0 <= place(*each) < size) != (each in wanted) for each in every):
+    places = {
+        (phase_number, tap): known % outer // stride
+        + ((phase_number - r) * phase + (tap - t) * step) // stride
+        for phase_number in (0, 1)
+        for tap in range(taps.count)
+    }
+    if any((0 <= place < size) != (each in wanted) for each, place in places.items()):
         return None
-    low, high = (
-        max(0, -min(place(*x) for x in every)),
-        max(0, max(place(*x) for x in every) - size + 1),
-    )
+    low, high = max(0, -min(places.values())), max(0, max(places.values()) - size + 1)
     shape = (*value.shape[:side], size + low + high, *value.shape[side + 1 :])
     border = Border(value, value.shape, tuple(low if d == side else 0 for d in range(len(shape))))
     wider = stride * shape[side]
-    const = known // outer * wider + (place(0, 0) + low) * stride + known % stride
+    const = known // outer * wider + (places[0, 0] + low) * stride + known % stride
     coeffs = tuple(
-        c // outer * wider if k != tap and c % outer == 0 else c for k, c in enumerate(index.coeffs)
+        c // outer * wider if k != taps.tap and c % outer == 0 else c
+        for k, c in enumerate(index.coeffs)
     )
-    return PhaseTaps(
-        Value(value.dtype, shape, border=border), Affine(const, coeffs), phase, count, first, tap
-    )
+    bordered = Value(value.dtype, shape, border=border)
+    return replace(taps, value=bordered, index=Affine(const, coeffs))
+
+
+def _padded_side(value: Value, step: int, phase: int) -> int | None:
+    """Return the dimension of weights along which taps and phases follow each other."""
+    for side, stride in enumerate(row_major(value.shape)):
+        if step % stride == 0 and phase % stride == 0 and value.shape[side] > 1:
+            can_pad = len(value.shape) - side <= MOST_SIDES and phase != 0
+            return side if can_pad else None
+    return None

@@ -9,6 +9,7 @@ Changes the function in place.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
@@ -117,16 +118,7 @@ def _order(found: Contraction, operand: Operand, machine: MachineParameters) -> 
     Empty if the operand is not read whole, or its runs are long enough.
     """
     value, coeffs, loops = operand.value, operand.index.coeffs, found.statement.loops
-    if value.border is not None or not all(is_integer(n) for n in (*coeffs, *loops)):
-        return []
-    walked = sorted(
-        (k for k, n in enumerate(loops) if n != 1 and coeffs[k]), key=lambda k: -abs(coeffs[k])
-    )
-    extents = [loops[k] for k in walked]
-    if prod(extents) != volume(value.shape) or [abs(coeffs[k]) for k in walked] != list(
-        row_major(extents)
-    ):
-        return []
+    walked = _walked(operand, loops)
     short: list[int] = []
     while walked and (not short or found.group_of(walked[-1]) == found.group_of(short[0])):
         short.insert(0, walked.pop())
@@ -139,6 +131,19 @@ def _order(found: Contraction, operand: Operand, machine: MachineParameters) -> 
         while short and coeffs[short[0]] > 0:
             walked.append(short.pop(0))
     return [*short, *walked] if short else []
+
+
+def _walked(operand: Operand, loops: Sequence[int]) -> list[int]:
+    """Return the loops that walk through an operand, outermost first; empty if not all of it."""
+    value, coeffs = operand.value, operand.index.coeffs
+    if value.border is not None or not all(is_integer(n) for n in (*coeffs, *loops)):
+        return []
+    walked = sorted(
+        (k for k, n in enumerate(loops) if n != 1 and coeffs[k]), key=lambda k: -abs(coeffs[k])
+    )
+    extents = [loops[k] for k in walked]
+    is_dense = [abs(coeffs[k]) for k in walked] == list(row_major(extents))
+    return walked if is_dense and prod(extents) == volume(value.shape) else []
 
 
 def _through_copy(

@@ -139,25 +139,28 @@ class _Finder:
         element = self._element(value, value, chain, wide)
         if element is None or not wide or len(walk([element])) > _MOST_NODES:
             return None
-        if not all(
+        are_stored = all(
             v in self._inputs
             or v in self.uses.results
             or not chain.issuperset(self.uses.readers(v))
             for v in wide
-        ):
+        )
+        is_rewritable = all(self._can_rewrite(read, place) for read, place in places.items())
+        if not are_stored or not is_rewritable:
             return None  # its input would be stored only for this
         padded = {k for place in places.values() for k in place.padded}
         operands = [node.payload for node in walk([element]) if node.op == "in"]
-        for read, place in places.items():
-            if any(
-                cuts_of(reader, read, place.shape) is None
-                for reader in self.uses.readers(read)
-                if isinstance(reader, Statement)
-            ):
-                return None
         if any(o.value not in wide and any(o.index.coeffs[k] for k in padded) for o in operands):
             return None  # there is no parameter for what lies around
         return FeatureMap(value, element, frozenset(wide), places)
+
+    def _can_rewrite(self, value: Value, place: ReadPosition) -> bool:
+        """Return whether each statement that reads ``value`` can compute its elements."""
+        return all(
+            cuts_of(reader, value, place.shape) is not None
+            for reader in self.uses.readers(value)
+            if isinstance(reader, Statement)
+        )
 
     def _places(self, value: Value) -> dict[Value, ReadPosition] | None:
         """Return where a tensor is read; None if a reader cannot compute it."""
