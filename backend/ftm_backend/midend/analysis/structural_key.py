@@ -130,6 +130,7 @@ def structural_key(
         kernel.machine.name,
         kernel.machine.cores,
         kernel.machine.am_bytes,
+        str(kernel.schedule or ""),
         *shared,
         None,
     ]

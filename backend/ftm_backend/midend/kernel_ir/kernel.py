@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ftm_backend.ir.linalg.function import (
     FunctionResult,
@@ -17,6 +17,9 @@ from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.ir.tile.index_arithmetic import Index
 from ftm_backend.symbolic import statically_known_nonnegative
 from ftm_backend.target.presets import MachineParameters
+
+if TYPE_CHECKING:
+    from ftm_backend.midend.schedule.gemm.schedule import Schedule
 
 __all__ = ["Kernel", "KernelModule", "core_share", "runs"]
 
@@ -44,6 +47,7 @@ class Kernel:
         words: Its structure without kind and ``one_core``; None if not computed.
         numbers: Numbers of its statements in ``fuse-ops``.
         share: Its tiles may use 1/share of the scratchpads.
+        schedule: How its contraction is computed on all cores; None to plan it when it is lowered.
         formed_by: The pass that last changed its statements or kind.
     """
 
@@ -65,6 +69,7 @@ class Kernel:
     words: Hashable = None
     numbers: frozenset[int] = frozenset()
     share: int = 1
+    schedule: Schedule | None = None
     formed_by: str = ""
 
     def shrink(self, share: int) -> None:
@@ -74,7 +79,7 @@ class Kernel:
             for name in ("am_bytes", "sm_bytes", "gsm_bytes")
         }
         self.machine, self.share = replace(self.machine, **sizes), share
-        self.domain = self.words = None
+        self.domain = self.words = self.schedule = None
 
     def core(self, b: TileBuilder) -> tuple[Index, Index]:
         """Return the number of this core and of all cores that run the kernel, as indices."""

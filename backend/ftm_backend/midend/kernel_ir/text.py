@@ -1,8 +1,8 @@
 """Text of kernels: MLIR in which each kernel is an ``ftm.kernel`` around its operations.
 
 Attributes of a kernel are its ``kind`` and, once passes have set them, ``one_core``, ``faults``,
-``barrier`` and ``share``, the symbols of its buffers (``inputs``, ``outputs``, ``workspaces``), and
-its ``call``.
+``barrier``, ``share``, ``schedule`` (`Schedule`), the symbols of its buffers (``inputs``,
+``outputs``, ``workspaces``), and its ``call``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ftm_backend.ir.linalg.printer import FunctionPrinter, tensor_type
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
 from ftm_backend.midend.kernel_ir.program import KernelProgram
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.transforms.fusion.fuse_ops import place_results
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.midend.transforms.fusion.kernel_builder import KernelBuilder
@@ -141,6 +142,8 @@ def _words(kernel: Kernel, call: KernelCall | None) -> str:
         symbols = [v.symbol for v in getattr(kernel, name)]
         if symbols and all(symbols):
             words.append(f"{name} = [{', '.join(f'{chr(34)}{s}{chr(34)}' for s in symbols)}]")
+    if kernel.schedule is not None:
+        words.append(f'schedule = "{kernel.schedule}"')
     if call is not None:
         words.append(f'call = "{call.text}"')
     return ", ".join(words)
@@ -240,6 +243,8 @@ def _read(module: Module, machine: MachineParameters) -> tuple[KernelModule, lis
             "faults" in op.attributes,
             "barrier" in op.attributes,
         )
+        if "schedule" in op.attributes:
+            kernels[-1].schedule = Schedule.parse(op.attributes["schedule"].value)
         if "share" in op.attributes:
             kernels[-1].shrink(op.attributes["share"].value)
     return KernelModule(function, kernels), [op for op, *_ in groups]

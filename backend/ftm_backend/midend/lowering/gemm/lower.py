@@ -31,8 +31,10 @@ from ftm_backend.midend.schedule.gemm.contraction_schedule import (
     OperandRoles,
     schedule,
     schedule_with_prologue,
+    with_schedule,
 )
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, TileCut, pitch
 from ftm_backend.symbolic import statically_known_equal
 from ftm_backend.target.presets import MachineParameters
@@ -43,16 +45,24 @@ __all__ = [
     "lower_with_prologue",
     "lower_with_sums",
     "match",
-    "one_core",
+    "planned",
 ]
 
 
-def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
-    """Whether a single core is fastest according to the cost model."""
-    found = schedule(statements, machine).plan
-    return found is None or (
-        found.cores == 1 if isinstance(found, PanelSchedule) else found.split == "none"
-    )
+def planned(
+    statements: Sequence[Statement], machine: MachineParameters
+) -> tuple[bool, Schedule | None]:
+    """Return whether a single core is fastest, and the schedule for all cores otherwise."""
+    roles = schedule(statements, machine)
+    if roles.plan is None or one_core(roles.plan):
+        return True, None
+    chosen = Schedule(roles.swapped, roles.plan)
+    return False, chosen if chosen.is_constant else None
+
+
+def one_core(plan: PanelSchedule | GemmTiling) -> bool:
+    """Return whether a plan uses a single core."""
+    return plan.cores == 1 if isinstance(plan, PanelSchedule) else plan.split == "none"
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
@@ -67,7 +77,11 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
         if kernel.one_core and kernel.machine.uses_panels
         else kernel.machine
     )
-    roles = schedule(kernel.aligned, machine)
+    roles = (
+        schedule(kernel.aligned, machine)
+        if kernel.schedule is None
+        else with_schedule(kernel.aligned, machine, kernel.schedule)
+    )
     if isinstance(roles.plan, PanelSchedule):
         _panels(roles.plan)(kernel, roles, b).build()
     elif roles.plan is not None:

@@ -39,6 +39,7 @@ from ftm_backend.midend.schedule.gemm.panel_schedule import (
     fitting_plan,
     lower_bound,
 )
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, TilingProblem
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -50,6 +51,7 @@ __all__ = [
     "schedule",
     "schedule_with_prologue",
     "windows_of",
+    "with_schedule",
 ]
 
 Roles = tuple[ContractionForm, Operand, Operand]
@@ -76,6 +78,8 @@ class OperandRoles:
     a: Operand
     b: Operand
     plan: GemmTiling | PanelSchedule | None
+    swapped: bool = False
+    """Whether A is the second operand, so that C is computed transposed."""
     windows: tuple[WindowSide, ...] = ()
     """Window box of A if its rows overlap in memory; see ``im2col_operand.windows``."""
     col2im: Col2Im | None = None
@@ -142,6 +146,7 @@ def schedule(
             epilogue,
             *(direct, swapped)[number],
             plan=panels,
+            swapped=number == 1,
             windows=problems[number].a_windows,
         )
     plans = [
@@ -152,7 +157,33 @@ def schedule(
         for assignment in (direct, swapped)
     ]
     best, assignment = min(plans, key=lambda p: p[0].cycles)
-    return OperandRoles(contraction, epilogue, *assignment, plan=best)
+    return OperandRoles(
+        contraction, epilogue, *assignment, plan=best, swapped=assignment is swapped
+    )
+
+
+def with_schedule(
+    statements: Sequence[Statement], machine: MachineParameters, chosen: Schedule
+) -> OperandRoles:
+    """Return the roles of a contraction's operands under a given schedule.
+
+    Raises:
+        ValueError: The first statement is not a contraction, or another one cannot be fused.
+    """
+    contraction, epilogue, *both = roles(statements, machine)
+    form, a, b = both[chosen.swapped]
+    if isinstance(chosen.plan, PanelSchedule) and chosen.plan.interleave_c:
+        form = form.with_interleaved_columns()
+    return OperandRoles(
+        contraction,
+        epilogue,
+        form,
+        a,
+        b,
+        plan=chosen.plan,
+        swapped=chosen.swapped,
+        windows=windows_of(form, a, machine) if machine.uses_panels else (),
+    )
 
 
 def schedule_with_prologue(
@@ -336,7 +367,7 @@ def _interleaved(
 
     None if C's columns are not interleaved, or if no block of them fits the scratchpad.
     """
-    for form, a, b in both:
+    for number, (form, a, b) in enumerate(both):
         if not machine.uses_panels or form.interleaved_axis is None or volume(form, form.k) == 0:
             continue
         problem = _problem(
@@ -353,6 +384,7 @@ def _interleaved(
                 a,
                 b,
                 plan=plan,
+                swapped=number == 1,
                 windows=problem.a_windows,
             )
     return None

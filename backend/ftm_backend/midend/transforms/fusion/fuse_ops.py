@@ -17,6 +17,7 @@ from ftm_backend.ir.linalg.function import (
 from ftm_backend.midend.analysis.use_def import home_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm import lower as contraction
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_partition import FusionPartitioner
 from ftm_backend.midend.transforms.fusion.kernel_builder import KernelBuilder
@@ -74,7 +75,7 @@ def _kernels(
             kernel.words = cache.kernel_key(kernel)
             # the stores are known now, so the plan found here is the one for lowering
             if kernel.kind == "contraction":
-                kernel.one_core = _one_core(kernel, cache)
+                kernel.one_core, kernel.schedule = _planned(kernel, cache)
             kernels.append(kernel)
         run.clear()
 
@@ -91,11 +92,12 @@ def _kernels(
     return kernels
 
 
-def _one_core(product: Kernel, cache: FusionCache) -> bool:
-    one_core, _ = cache.get_or_compute(
-        ("one core", product.words), lambda: contraction.one_core(product.aligned, cache.machine)
+def _planned(product: Kernel, cache: FusionCache) -> tuple[bool, Schedule | None]:
+    """Return whether a contraction runs on one core, and its schedule if not."""
+    found, _ = cache.get_or_compute(
+        ("plan", product.words), lambda: contraction.planned(product.aligned, cache.machine)
     )
-    return one_core
+    return found
 
 
 def place_results(repeat: SequentialLoop) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ftm_backend import symbolic
 from ftm_backend.ir.linalg.function import Statement, Value
@@ -27,6 +27,8 @@ from ftm_backend.midend.schedule.loop_nest.capacity_check import Stored
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["FusionCache", "Links", "StructuralName", "ValueNumbers", "forget"]
+
+_T = TypeVar("_T")
 
 Links = tuple[int | None, ...]
 """For each value of a statement its number in a kernel, None if the kernel does not have it."""
@@ -67,7 +69,7 @@ class ValueNumbers:
 
 _MOST = 1 << 16
 _NUMBERS: LRUCache[int] = LRUCache(_MOST, kept_programs=KEPT_PROGRAMS)
-_RESULTS: LRUCache[tuple[bool, int]] = LRUCache(_MOST, kept_programs=KEPT_PROGRAMS)
+_RESULTS: LRUCache[tuple[Any, int]] = LRUCache(_MOST, kept_programs=KEPT_PROGRAMS)
 _FRESH = itertools.count(1)  # never reused, also not after `forget`
 
 
@@ -148,7 +150,7 @@ class FusionCache:
             words.append(tuple(store.index for store in result.stores))
         return words
 
-    def get_or_compute(self, key: Hashable, compute: Callable[[], bool]) -> tuple[bool, int]:
+    def get_or_compute(self, key: Hashable, compute: Callable[[], _T]) -> tuple[_T, int]:
         """Return a decision and the state that follows from it.
 
         Args:

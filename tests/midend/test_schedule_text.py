@@ -1,0 +1,84 @@
+"""The schedule of a contraction: printed on the kernel, read back, and edited by hand."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
+from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
+from ftm_backend.midend.schedule.gemm.tiling import GemmTiling
+
+TRACE = """trace
+  %0 = param f32[300,200]
+  %1 = param f32[200,260]
+  %2 = aten::mm(self=%0, mat2=%1) : f32[300,260]
+  %3 = aten::relu(self=%2) : f32[300,260]
+  return %3
+"""
+
+
+def kernels(machine: str, cores: int) -> str:
+    return str(driver.run_from("trace", TRACE, "fuse-ops", options(machine, cores)))
+
+
+def options(machine: str, cores: int) -> CompileOptions:
+    return CompileOptions(machine=machine, cores=cores)
+
+
+def printed(text: str) -> str:
+    (found,) = re.findall(r'schedule = "([^"]*)"', text)
+    return str(found)
+
+
+@pytest.mark.parametrize(("machine", "plan"), [("m7032", PanelSchedule), ("host", GemmTiling)])
+def test_a_schedule_is_read_back(machine: str, plan: type) -> None:
+    text = printed(kernels(machine, 8))
+    found = Schedule.parse(text)
+    assert isinstance(found.plan, plan) and str(found) == text and found.is_constant
+
+
+@pytest.mark.parametrize("machine", ["m7032", "host"])
+def test_kernels_of_a_text_compile_to_the_same_program(machine: str) -> None:
+    wanted = driver.run_from("trace", TRACE, "asm", options(machine, 8))
+    assert driver.run_from("fuse-ops", kernels(machine, 8), "asm", options(machine, 8)) == wanted
+
+
+EDITS = {
+    "smaller blocks of k": (r" k=0:\d+:\d+:\d+", " k=0:40:40:5"),
+    "the other loop outside": (r" m_outer=(\d)", lambda found: f" m_outer={1 - int(found[1])}"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_schedule_that_is_edited_by_hand_runs(edit: str) -> None:
+    text = kernels("m7032", 4)
+    edited = re.sub(*EDITS[edit], text)
+    assert edited != text
+    assemblies = [
+        driver.run_from("fuse-ops", t, "asm", options("m7032", 4)) for t in (text, edited)
+    ]
+    assert assemblies[0] != assemblies[1]
+    generator = np.random.default_rng(0)
+    x, w = (generator.integers(-3, 4, shape).astype("f4") for shape in ((300, 200), (200, 260)))
+    with Machine(cores=4, checked=True) as machine:
+        (got,) = machine.load(assembler.assemble(assemblies[1])).run([x, w], [])
+    np.testing.assert_array_equal(got, np.maximum(x @ w, 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("blocks A.B", "begins with one of"),
+        ("panels A.B width=3", "no field 'width'"),
+        ("nest A.B m_outer=1", "needs m, n, k"),
+    ],
+)
+def test_a_wrong_schedule_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Schedule.parse(text)
