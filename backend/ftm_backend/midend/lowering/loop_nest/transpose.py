@@ -18,7 +18,7 @@ from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Sli
 from ftm_backend.midend.lowering.rows.gather_scatter import largest
 from ftm_backend.midend.schedule.gemm.contraction import merge_loops
 from ftm_backend.midend.schedule.gemm.tiling import TileCut
-from ftm_backend.symbolic import is_integer, size_hint
+from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["lower", "match_transpose"]
@@ -102,9 +102,10 @@ def _is_large_copy(statement: Statement, machine: MachineParameters) -> bool:
     """Return whether a statement copies enough elements of one tensor, over constant loops."""
     if statement.gathers or statement.tensors or len(statement.operands) != 1:
         return False
-    cycles = size_hint(statement.volume) * machine.dma_element_cycles
-    is_copy = cycles >= _LAUNCHES * machine.dma_latency and statement.copied_view() is not None
-    return is_copy and all(is_integer(n) and n > 0 for n in statement.loops)
+    if not all(isinstance(n, int) and n > 0 for n in statement.loops):
+        return False  # before questions about symbolic sizes, whose answers would be guards
+    cycles = statement.volume * machine.dma_element_cycles
+    return cycles >= _LAUNCHES * machine.dma_latency and statement.copied_view() is not None
 
 
 def _contiguous_axes(
