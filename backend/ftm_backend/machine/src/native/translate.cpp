@@ -332,6 +332,7 @@ class Run {
       e.load(kCells, table(Place::Cell));
       e.load(kCells, {kCells, 0, 0});
     }
+    c_.emit_invariants(e);
     e.move(kEnd, kCount);
     e.and_immediate(kEnd, -lanes);
     e.set(kIndex, 0);

@@ -35,6 +35,7 @@ int VectorCode::broadcast(int bytes, const Address& at) {
   Instruction in = start(Form::plain, op, length(bytes), Argument(at));
   in.repeat = false; // the instruction itself repeats the element
   in.dst = found->second = value(false);
+  invariants_.push_back(instructions_.size());
   instructions_.push_back(in);
   return in.dst;
 }
@@ -149,8 +150,15 @@ class Allocation {
         partial_(partial),
         register_(code.values_.size(), -1),
         slot_(code.values_.size(), -1),
+        fixed_(code.values_.size()),
         uses_(code.values_.size()) {
-    for (int r = 0; r < 32; ++r) free_[0].push_back(31 - r);
+    const int fixed = int(code.invariants());
+    for (int k = 0; k < fixed; ++k) {
+      const int v = code.instructions_[code.invariants_[size_t(k)]].dst;
+      register_[size_t(v)] = 31 - k;
+      fixed_[size_t(v)] = true;
+    }
+    for (int r = 31 - fixed; r >= 0; --r) free_[0].push_back(r);
     for (int k = 7; k >= 2; --k) free_[1].push_back(k); // 0 means no mask, 1 is the partial one
   }
 
@@ -165,7 +173,7 @@ class Allocation {
           if (v >= 0) uses_[size_t(v)].push_back(int(i)); // the next use is at the end
     }
     for (size_t i = 0; i < list.size(); ++i)
-      if (live[i]) emit(list[i], int(i));
+      if (live[i] && !(list[i].dst >= 0 && fixed_[size_t(list[i].dst)])) emit(list[i], int(i));
     return slots_;
   }
 
@@ -219,7 +227,7 @@ class Allocation {
   // The destination is one of the three operands. A factor that ends here becomes it (213 form),
   // or else the addend (231 form), or else a copy of a factor.
   void emit_fma(const Instruction& in, int at, const int (&where)[4]) {
-    const auto ends = [&](int v) { return v >= 0 && last_use(v) == at; };
+    const auto ends = [&](int v) { return v >= 0 && !fixed_[size_t(v)] && last_use(v) == at; };
     int a = where[0], b = where[1];
     Modifiers m;
     m.length = in.length;
@@ -254,7 +262,7 @@ class Allocation {
 
   void release(const int (&operands)[4], int at) {
     for (int v : operands) {
-      if (v < 0) continue;
+      if (v < 0 || fixed_[size_t(v)]) continue;
       auto& uses = uses_[size_t(v)];
       while (uses.size() > 1 && uses.back() <= at) uses.pop_back();
       if (uses.front() > at || register_[size_t(v)] < 0) continue;
@@ -315,11 +323,21 @@ class Allocation {
   Encoder& out_;
   const bool partial_;
   std::vector<int> register_, slot_;
+  std::vector<bool> fixed_; // values that keep their registers
   std::vector<std::vector<int>> uses_; // of each value, the last one first
   std::vector<int> free_[2], owners_[2]; // vectors, masks
   std::vector<int> pinned_;
   int slots_ = 0;
 };
+
+void VectorCode::emit_invariants(Encoder& out) const {
+  for (size_t k = 0; k < invariants(); ++k) {
+    const Instruction& in = instructions_[invariants_[k]];
+    Modifiers m;
+    m.length = in.length;
+    out.vector(in.op, 31 - int(k), 0, {-1, in.memory}, m);
+  }
+}
 
 int VectorCode::emit(Encoder& out, bool partial) const {
   return Allocation(*this, out, partial).run();

@@ -53,6 +53,8 @@ class VectorCode {
 
   bool is_mask(int value) const { return values_[size_t(value)].mask; }
 
+  // Writes what comes before the loop: broadcast elements that stay in registers.
+  void emit_invariants(Encoder& out) const;
   // Writes one pass of the loop. partial: accesses memory only in the lanes of mask register 1.
   // Returns the 64-byte slots of the stack that it uses, from rsp on.
   int emit(Encoder& out, bool partial) const;
@@ -73,6 +75,13 @@ class VectorCode {
   struct Value { bool mask; };
   friend class Allocation;
 
+  // Registers from 31 down that hold broadcast elements during the loop. The others suffice for
+  // most bodies; what exceeds this number is loaded in each pass.
+  static constexpr size_t kMostInvariants = 10;
+  size_t invariants() const {
+    return invariants_.size() < kMostInvariants ? invariants_.size() : kMostInvariants;
+  }
+
   int value(bool mask) {
     values_.push_back({mask});
     return int(values_.size()) - 1;
@@ -83,6 +92,7 @@ class VectorCode {
   int lanes_;
   std::vector<Value> values_;
   std::vector<Instruction> instructions_;
+  std::vector<size_t> invariants_; // instructions that broadcast an element
   std::vector<uint64_t> constants_;
   std::map<uint64_t, int32_t> constant_at_;
   std::map<std::pair<int, std::pair<int, int32_t>>, int> broadcasts_;
