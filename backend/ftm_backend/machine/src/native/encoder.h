@@ -3,7 +3,7 @@
 //
 // This is our own encoder because translated bodies need some 100 instructions of three regular
 // formats. An assembler library (Xbyak, AsmJit) or LLVM would be a dependency of every wheel and of
-// every build from source, and LLVM takes longer than the millisecond that a body may take.
+// every build from source.
 #pragma once
 
 #include <cstddef>
