@@ -159,8 +159,9 @@ class _Assembler:
         }
         if function.object is None:
             names = self._encode(function, number, bases)
-            # Symbolic sizes belong to one program.
-            if function.printed and current_env() is None:
+            # Calls and symbolic sizes belong to one program.
+            calls = self.encoder.calls and self.encoder.calls[-1][0] == number
+            if function.printed and not calls and current_env() is None:
                 self._keep(function, starts, bases, names)
         else:
             self._relocate(function.object, bases)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from ftm_backend.ir.asm import program as p
-from ftm_backend.symbolic import statically_known_equal
+from ftm_backend.symbolic import SymInt
 from ftm_backend.target.instruction import ADDRESS
 from ftm_backend.target.instruction_table import BY_NAME
 
@@ -227,10 +227,11 @@ def dims(item: p.Dims[p.NumberT], number: Callable[[p.NumberT], str]) -> str:
 
 
 def _reference(item: p.SlotReference, bracketed: bool) -> str:
-    is_zero = statically_known_equal(item.offset, 0)
+    offset = item.offset
+    is_zero = not isinstance(offset, SymInt) and offset == 0
     if item.index < 0:
-        return item.name if is_zero and not bracketed else f"{item.name}[{item.offset}]"
-    return f"{item.name}[r{item.index}{'' if is_zero else format(item.offset, '+d')}]"
+        return item.name if is_zero and not bracketed else f"{item.name}[{offset}]"
+    return f"{item.name}[r{item.index}{'' if is_zero else format(offset, '+d')}]"
 
 
 def map_input(item: p.MapInput[p.SlotT], slot: Callable[[p.SlotT], str]) -> str:

@@ -1,7 +1,8 @@
 """Assembly programs as plain data, from code generation or the parser to printer and assembler.
 
-Operands are immutable and shared. Lines count from 1; 0 means that the item has no place in a text
-yet (``printer.lay_out`` gives it one).
+Operands are shared and must not change. They are not frozen, because a function has thousands and
+a frozen record takes three times as long to make. Lines count from 1; 0 means that the item has no
+place in a text yet (``printer.lay_out`` gives it one).
 """
 
 from __future__ import annotations
@@ -10,21 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Register:
     """Scalar register ``r<number>``."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class VectorRegister:
     """Map register ``v<number>``."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Immediate:
     """An integer or a float as written: 1 != 1.0, -0.0 != 0.0, nan == nan."""
 
@@ -37,14 +38,14 @@ class Immediate:
         return hash(self.value) if self.value == self.value else 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class SymbolName:
     """The name of a program scalar, a label or a function."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class SlotReference:
     """``name[index + offset]``: a slot of a tile, or an address in a buffer.
 
@@ -70,7 +71,7 @@ SlotT = TypeVar("SlotT")
 """A slot of a tile: a `SlotReference`, or a ``Slot`` in the tile IR."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Dims(Generic[NumberT]):
     """``extent@stride ... | extent@stride ...``: the two sides of a transfer.
 
@@ -82,7 +83,7 @@ class Dims(Generic[NumberT]):
     row_stride: NumberT | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class MapInput(Generic[SlotT]):
     """``X[r5]:v1.col``: an input of a map; ``access`` is ``full``, ``row``, ``col`` or ``one``."""
 
@@ -91,7 +92,7 @@ class MapInput(Generic[SlotT]):
     access: str = "full"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class MapOutput(Generic[SlotT]):
     """``Y[r5]:v4.rsum.acc``: an output of a map.
 
