@@ -98,12 +98,16 @@ def _registers_of(item: p.AsmInstruction) -> list[int]:
     """Return the registers of an item: sources, destination, predicate."""
     found: list[int] = []
     _collect(item.operands, found)
-    for line in item.body:
-        if isinstance(line, p.AsmInstruction):
-            _collect(line.operands, found)
+    for line in _reading(item):
+        _collect(line.operands, found)
     if item.predicate is not None:
         found.append(item.predicate[0])
     return found
+
+
+def _reading(item: p.AsmInstruction) -> list[p.AsmInstruction]:
+    """Return the operations of a map that read scalar registers."""
+    return [x for x in item.body if isinstance(x, p.AsmInstruction) and x.name == "VIDX"]
 
 
 def _collect(operands: Iterable[p.Operand], found: list[int]) -> None:
@@ -129,9 +133,8 @@ def _assign(item: CodeItem, chosen: Mapping[int, int]) -> None:
     if item.predicate is not None:
         item.predicate = chosen[item.predicate[0]], item.predicate[1]
     item.operands = tuple([_physical(operand, chosen) for operand in item.operands])
-    for line in item.body:
-        if isinstance(line, p.AsmInstruction) and line.name == "VIDX":  # others read no registers
-            line.operands = tuple([_physical(operand, chosen) for operand in line.operands])
+    for line in _reading(item):
+        line.operands = tuple([_physical(operand, chosen) for operand in line.operands])
 
 
 def _physical(operand: p.Operand, chosen: Mapping[int, int]) -> p.Operand:

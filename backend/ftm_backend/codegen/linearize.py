@@ -325,7 +325,8 @@ class _Writer:
             return
         made = p.AsmInstruction(statement.name, tuple(map(operand, operands)), statement.suffixes)
         for name, sources, suffixes in statement.body:
-            made.body.append(p.AsmInstruction(name, tuple(map(operand, sources)), suffixes))
+            known = [o if isinstance(o, p.VectorRegister) else operand(o) for o in sources]
+            made.body.append(p.AsmInstruction(name, tuple(known), suffixes))
         self.items.append(made)
 
     def loop(self, loop: TileLoop, level: int) -> None:
@@ -399,7 +400,10 @@ def _jump(label: str, predicate: tuple[int, bool]) -> p.AsmInstruction:
 def _uses(instruction: TileInstruction) -> list[_Use]:
     """Return the expressions that an instruction uses, those of slots last."""
     uses: list[_Use] = []
-    for operand in (*instruction.operands, *(o for x in instruction.body for o in x.operands)):
+    for operand in (
+        *instruction.operands,
+        *(o for x in instruction.body if x.name == "VIDX" for o in x.operands),
+    ):
         if isinstance(operand, Expr):
             uses.append(_Use(operand))
         elif isinstance(operand, Address):
