@@ -69,7 +69,8 @@ class CompiledFunction:
 
 
 _BYTES_PER_LINE = 700
-"""Text, instruction and encoded record of a line, measured with tracemalloc."""
+"""Text, instruction and encoded record of a line take 540 to 640 bytes in a training step of a GPT,
+measured with tracemalloc; the key takes the rest."""
 
 
 @dataclass(eq=False)
