@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ftm_backend.midend.algorithms.registry import ALGORITHMS
 from ftm_backend.midend.schedule.choose import choose, explaining, pays
 from ftm_backend.midend.transforms.fusion.rules import RULES
 from ftm_backend.target import presets, tuning
@@ -48,16 +49,26 @@ def test_choices_of_a_text_have_one_order() -> None:
     assert tuning.parse(first) == tuning.parse("fuse-conv-prologue=fuse,fuse-gemm-prologue=keep")
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_an_example_of_each_rule_fuses_unless_the_user_keeps_it_apart(
-    rule: object, capsys: pytest.CaptureFixture[str]
+def test_every_fusion_rule_and_every_algorithm_can_be_chosen() -> None:
+    assert {rule.name for rule in RULES} < tuning.DECISIONS.keys()
+    for op, algorithms in ALGORITHMS.items():
+        decision = op.removeprefix("ftm.").replace("_", "-")
+        assert tuning.DECISIONS[decision] == tuple(each.name for each in algorithms)
+
+
+@pytest.mark.parametrize("decision", tuning.DECISIONS)
+def test_a_pass_explains_its_decision_and_the_user_can_take_the_other_one(
+    decision: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = rule.name  # type: ignore[attr-defined]
-    path = PASSES / f"{name}.mlir"
-    (line,) = [text for text in path.read_text().splitlines() if text.startswith("// RUN")][:1]
-    machine = line.split("ftm-opt ")[1].split(" %s")[0].split()
-    assert ftm_opt.main([*machine, "--explain", str(path)]) == 0
-    fused = capsys.readouterr()
-    assert f"{name}: " in fused.err and ": fuse; cycles: fuse " in fused.err
-    assert ftm_opt.main([*machine, "--tune", f"{name}=keep", str(path)]) == 0
-    assert capsys.readouterr().out != fused.out
+    """In the example of each pass the cost model decides against the default."""
+    default, other = tuning.DECISIONS[decision]
+    examples = PASSES / f"{decision}.mlir", PASSES / "choose-algorithm.mlir"
+    path = next(path for path in examples if path.exists())
+    (line, *_) = [text for text in path.read_text().splitlines() if text.startswith("// RUN")]
+    arguments = line.split("ftm-opt ")[1].split(" %s")[0].split()
+    assert ftm_opt.main([*arguments, "--explain", str(path)]) == 0
+    chosen = capsys.readouterr()
+    (words, *_) = [text for text in chosen.err.splitlines() if text.startswith(f"{decision}: ")]
+    assert f": {other}; cycles: {other} " in words and f", {default} " in words
+    assert ftm_opt.main([*arguments, "--tune", f"{decision}={default}", str(path)]) == 0
+    assert capsys.readouterr().out != chosen.out

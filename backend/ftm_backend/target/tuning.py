@@ -22,6 +22,10 @@ DECISIONS: dict[str, tuple[str, ...]] = {
     "fuse-pool-reduction": _FUSION,
     "fuse-gemm-reduction": _FUSION,
     "rematerialize-pool-inputs": _FUSION,
+    "merge-conv-transpose-phases": _FUSION,
+    "pack-operands": ("keep", "pack"),
+    "split-k": ("keep", "split"),
+    "split-pad": ("keep", "split"),
 }
 """Decision -> its alternatives. Without modelled costs that differ, the first one is taken."""
 

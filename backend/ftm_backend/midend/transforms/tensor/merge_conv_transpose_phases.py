@@ -32,6 +32,7 @@ from ftm_backend.midend.lowering.gemm.interleaved_phases import (
     Products,
     cheapest,
 )
+from ftm_backend.midend.schedule.choose import pays
 from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.symbolic import is_integer
@@ -153,12 +154,14 @@ def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
         return None
     least, best = found
     peak = machine.cores * machine.fma_units * machine.lanes(pair.products[0].accumulator)
-    if least > copying + sum(each.statement.volume for each in pair.products) / peak:
+    separate = copying + sum(each.statement.volume for each in pair.products) / peak
+    if least > separate:  # at peak speed; else the products need no plan
         separate = copying + sum(
             contraction_cycles(each.statement, machine) for each in pair.products
         )
-        if least >= separate:
-            return None
+    subject = str(pair.products[0].statement.loops)
+    if not pays(machine, "merge-conv-transpose-phases", subject, separate, least):
+        return None
     (result,) = best.results
     result.value.producer = best
     return best

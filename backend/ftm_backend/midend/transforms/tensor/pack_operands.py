@@ -10,7 +10,7 @@ Changes the function in place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import inf, prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
 from ftm_backend.ir.linalg.function import (
@@ -23,6 +23,7 @@ from ftm_backend.ir.linalg.function import (
     walk,
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.midend.schedule.gemm.contraction_schedule import cycles_lower_bound
@@ -47,7 +48,11 @@ def _packed(statement: Statement, machine: MachineParameters) -> list[Statement]
     candidates = _candidates(found, machine) if found is not None else []
     if found is None or not candidates:
         return [statement]
-    _, best = _cheapest(found, candidates, machine)
+    keep, copies = _cheapest(found, candidates, machine)
+    costs = {"keep": keep, "pack": inf if copies is None else copies[0]}
+    if copies is None or choose(machine, "pack-operands", str(statement.loops), costs) == "keep":
+        return [statement]
+    best = copies[1]
     for result in best[-1].results:
         result.value.producer = best[-1]
     return best
@@ -56,7 +61,10 @@ def _packed(statement: Statement, machine: MachineParameters) -> list[Statement]
 def packed_cycles(statement: Statement, machine: MachineParameters) -> float:
     """Return the planned cycles of a matmul, packed if that is cheaper; 0 for others."""
     found = _product(statement)
-    return 0.0 if found is None else _cheapest(found, _candidates(found, machine), machine)[0]
+    if found is None:
+        return 0.0
+    keep, copies = _cheapest(found, _candidates(found, machine), machine)
+    return keep if copies is None else min(keep, copies[0])
 
 
 def packed_cycles_lower_bound(statement: Statement, machine: MachineParameters) -> float:
@@ -90,10 +98,15 @@ def _candidates(found: Contraction, machine: MachineParameters) -> list[tuple[Op
 
 def _cheapest(
     found: Contraction, candidates: list[tuple[Operand, list[int]]], machine: MachineParameters
-) -> tuple[float, list[Statement]]:
-    """Return the cycles of the cheapest form of a matmul, and its statements."""
+) -> tuple[float, tuple[float, list[Statement]] | None]:
+    """Return the cycles of a matmul, and those of the cheapest one with a copy, and its statements.
+
+    No copy if none can pay; one that costs more if the user wants it.
+    """
     statement = found.statement
-    least, best = contraction_cycles(statement, machine), [statement]
+    keep = contraction_cycles(statement, machine)
+    least = inf if machine.choice("pack-operands") == "pack" else keep
+    best: tuple[float, list[Statement]] | None = None
     for operand, order in candidates:
         moved = 2 * volume(operand.value.shape) * ELEMENT_BYTES[operand.value.dtype]
         copying = traffic_cycles(machine, moved) + 2 * machine.barrier_cycles
@@ -108,8 +121,8 @@ def _cheapest(
             continue
         cycles = contraction_cycles(packed, machine) + copying
         if cycles < least:
-            least, best = cycles, [copy, packed]
-    return least, best
+            least, best = cycles, (cycles, [copy, packed])
+    return keep, best
 
 
 def _order(found: Contraction, operand: Operand, machine: MachineParameters) -> list[int]:

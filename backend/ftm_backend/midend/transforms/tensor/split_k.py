@@ -10,6 +10,8 @@ place.
 
 from __future__ import annotations
 
+from math import inf
+
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
 from ftm_backend.ir.linalg.function import (
     FunctionResult,
@@ -20,6 +22,7 @@ from ftm_backend.ir.linalg.function import (
     Value,
 )
 from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.symbolic import is_integer
@@ -49,7 +52,8 @@ def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
     found = match(statement) if statement.volume else None
     if found is None or not _promising(found, machine):
         return [statement]
-    least, best = _SURE * contraction_cycles(statement, machine), [statement]
+    keep = _SURE * contraction_cycles(statement, machine)
+    least, best = (inf if machine.choice("split-k") == "split" else keep), [statement]
     peak = statement.volume / (machine.cores * machine.fma_units * machine.lanes(found.accumulator))
     for loop, parts in _cuts(statement, machine):
         adding = _adding(found, parts, machine)
@@ -62,6 +66,9 @@ def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
         if cycles >= least:
             break  # fewer parts rarely take fewer cycles
         least, best = cycles, [cut, total]
+    costs = {"keep": keep, "split": least if len(best) > 1 else inf}
+    if choose(machine, "split-k", str(statement.loops), costs) == "keep":
+        return [statement]
     for each in best:
         for result in each.results:
             result.value.producer = each

@@ -24,6 +24,7 @@ from ftm_backend.ir.linalg.function import (
     copy_statement,
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.schedule.cost import traffic_cycles
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import around
 from ftm_backend.target import cost_rules
@@ -53,9 +54,11 @@ def _border(update: Update, machine: MachineParameters) -> list[Statement]:
         return []
     boxes = list(_boxes(update.parts[0].place.sizes, *sides, result.shape))
     item = ELEMENT_BYTES[result.dtype]
-    if sum(_cycles(box, item, machine) for box in boxes) >= _cycles(
-        Strided.whole((prod(result.shape),)), item, machine
-    ):
+    costs = {
+        "keep": _cycles(Strided.whole((prod(result.shape),)), item, machine),
+        "split": sum(_cycles(box, item, machine) for box in boxes),
+    }
+    if choose(machine, "split-pad", "x".join(map(str, result.shape)), costs) == "keep":
         return []
     update.base = Tensor.whole(Value(result.dtype, result.shape))
     fills = [
