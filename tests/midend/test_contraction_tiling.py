@@ -118,8 +118,3 @@ def test_refuses_a_machine_without_room() -> None:
     machine: MachineParameters = replace(presets.load("host"), am_bytes=64, sm_bytes=64)
     with pytest.raises(ValueError, match="scratchpads"):
         plan(matmul(64, 64, 64), machine)
-
-
-def test_explains_itself() -> None:
-    text = plan(matmul(512, 256, 128), presets.load("host")).explain()
-    assert text.startswith("chosen ") and "rejected " in text and "cycles" in text

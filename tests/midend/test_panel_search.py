@@ -93,16 +93,3 @@ def test_the_cheapest_of_several_problems_is_found_without_searching_all(seed: i
     cycles = [plan.cycles if plan else inf for plan in plans]
     number = cycles.index(min(cycles))
     assert panel_schedule.cheapest(several, M7032) == (number, plans[number])
-
-
-def test_a_plan_is_a_line_for_people() -> None:
-    operands = (
-        OperandTraffic("f32", (0, 900)),
-        OperandTraffic("f32", (0, 800)),
-        OperandTraffic("f32", (0, 800)),
-    )
-    plan = panel_schedule.panel_plan(
-        TilingProblem((), (1000,), (800,), (900,), *operands, "f32"), M7032
-    )
-    assert f"order {'m,n,k' if plan.m_outer else 'n,m,k'}" in str(plan)
-    assert f"{plan.cycles:.0f} cycles" in str(plan)

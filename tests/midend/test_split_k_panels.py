@@ -196,7 +196,7 @@ SMALL = [(8, 64, 64, 56, 3), (8, 64, 128, 56, 3, 2), (8, 128, 128, 28, 3), (16, 
 @pytest.mark.parametrize("shape", SMALL, ids=str)
 def test_small_results_of_long_sums_are_cut_and_charged_as_planned(shape: tuple[int, ...]) -> None:
     plan, charged = gradient(shape)
-    assert plan.k_groups > 1 and "x8" in str(plan).replace("2x1x4", "x8")
+    assert plan.k_groups > 1 and plan.cores == 8
     assert plan.cycles == pytest.approx(charged, rel=0.03)
 
 

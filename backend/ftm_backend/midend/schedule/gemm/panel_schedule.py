@@ -124,44 +124,6 @@ class PanelSchedule:
         """Number of cores that have work."""
         return self.row_groups * self.column_groups * self.k_groups
 
-    def __str__(self) -> str:
-        """Return one line that describes the plan."""
-        sections = [
-            f"{self.chunks} chunks of {self.m.elements}x{self.n.elements}x{self.k.elements}",
-            f"order {'m,n,k' if self.m_outer else 'n,m,k'}",
-        ]
-        if self.keep:
-            sections.append(f"keeps {'A' if self.m_outer else 'B'}")
-        sections.append(f"A in {self.a_space.upper()}")
-        if self.share == "a":
-            sections.append("A shared")
-        if self.trans_a:
-            sections.append("A transposed")
-        if self.b_layout != "plain":
-            sections.append(f"B {self.b_layout}")
-        split_rows = " with split rows" * self.split_rows
-        if self.b_in_gsm:
-            sections.append(f"B in GSM{split_rows}")
-        if self.share == "b":
-            sections.append(f"B shared{split_rows}")
-        if self.transpose_c:
-            sections.append(
-                "C through col2im"
-                if self.col2im_c
-                else "C interleaved"
-                if self.interleave_c
-                else "C transposed"
-            )
-        if self.deferred_chunks:
-            sections.append(f"epilogue deferred, {self.deferred_chunks} chunks a step")
-        sections.append(f"{self.c_buffers} buffers of C")
-        k_groups = f"x{self.k_groups}" if self.k_groups > 1 else ""
-        sections.append(f"cores {self.row_groups}x{self.column_groups}{k_groups}")
-        return (
-            f"{', '.join(sections)}: {self.cycles:.0f} cycles"
-            f" (compute {self.compute_cycles:.0f}, DMA {self.dma_cycles:.0f})"
-        )
-
 
 def panel_plan(problem: TilingProblem, machine: MachineParameters) -> PanelSchedule:
     """Return the cheapest plan of ``problem``, whose extents are all at least 1.

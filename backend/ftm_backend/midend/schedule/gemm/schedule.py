@@ -21,7 +21,6 @@ _KINDS: dict[str, type[PanelSchedule] | type[GemmTiling]] = {
     "nest": GemmTiling,
 }
 _ORDERS = {"A.B": False, "B'.A'": True}
-_UNPRINTED = ("rivals",)
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Schedule:
         for field in fields(self.plan):
             value = getattr(self.plan, field.name)
             is_default = field.default is not MISSING and value == field.default
-            if not is_default and field.name not in _UNPRINTED:
+            if not is_default:
                 words.append(f"{field.name}={_written(value)}")
         return " ".join(words)
 
@@ -73,7 +72,7 @@ class Schedule:
         missing = [
             field.name
             for field in fields(plan)
-            if field.default is MISSING and field.name not in (*given, *_UNPRINTED)
+            if field.default is MISSING and field.name not in given
         ]
         if missing:
             raise ValueError(f"a schedule of kind {kind} needs {', '.join(missing)}")

@@ -16,13 +16,13 @@ in a C tile that is stored once. The model chooses
 - the loop that is split among cores.
 
 It evaluates all combinations at once, as numpy arrays over the grid of candidates, and takes the
-cheapest. ``GemmTiling.explain`` prints it and the runners-up.
+cheapest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
@@ -171,29 +171,6 @@ class GemmTiling:
     cycles: float
     compute_cycles: float
     dma_cycles: float
-    rivals: tuple[str, ...] = field(default=(), compare=False)
-
-    def explain(self) -> str:
-        """Return the plan and the runners-up, one line each."""
-        return "\n".join(
-            (f"chosen  {_line(self)}", *(f"rejected {rival}" for rival in self.rivals))
-        )
-
-
-def _line(p: GemmTiling) -> str:
-    order = "m,n,k" if p.m_outer else "n,m,k"
-    keeps = [
-        name
-        for name, held in (("outer operand", p.outer_resident), ("inner operand", p.inner_resident))
-        if held
-    ]
-    transposed = "".join(name for name, on in ((".TA", p.trans_a), (".TB", p.trans_b)) if on)
-    keeping = " and ".join(keeps) or "nothing"
-    return (
-        f"{p.m.elements}x{p.n.elements}x{p.k.elements} order {order} keeps {keeping}"
-        f"{f', MM{transposed}' if transposed else ''}, cores share {p.split}: {p.cycles:.0f} cycles"
-        f" (matrix {p.compute_cycles:.0f}, DMA {p.dma_cycles:.0f})"
-    )
 
 
 # --- candidates
@@ -317,8 +294,7 @@ def plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
     )
     if best[0][0] == float("inf"):
         raise ValueError(f"no tiling of {problem} fits the scratchpads of machine {machine.name!r}")
-    winner, *rivals = (make() for cycles, make in best[:4] if cycles < float("inf"))
-    return GemmTiling(**{**winner.__dict__, "rivals": tuple(_line(rival) for rival in rivals)})
+    return best[0][1]()
 
 
 class _Grid:
