@@ -6,15 +6,35 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-# Called with a trace's text, the lines that recorded its calls, the varying dimensions of each
+# Called with a trace, the lines that recorded its calls, the varying dimensions of each
 # parameter (bit masks), whether the trace trains, whether these sizes may have any value, the
 # trace's number, and why the machine rejected an earlier image ("" at first). Returns (image,
 # varying dimensions of each result), or the reason for a failure.
 _Compile = Callable[..., tuple[bytes, Sequence[int]] | str]
 # Called with the arguments of several later calls of the compiler, one tuple each.
 _Announce = Callable[..., None]
-# Called with a program's text, inputs, scalars and outputs.
-_Observer = Callable[[str, list[Tensor], list[float], list[Tensor]], None]
+# Called with a program's trace, inputs, scalars and outputs.
+_Observer = Callable[[_RecordedTrace, list[Tensor], list[float], list[Tensor]], None]
+
+class _RecordedTrace:
+    """A trace; `ftm_lazy.compile.recorded_trace` converts it."""
+
+    def params(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Dtype token and shape of each parameter."""
+
+    def scalars(self) -> list[str]:
+        """Dtype token of each runtime scalar."""
+
+    def calls(self) -> list[tuple[bytes, tuple[int, ...]]]:
+        """Key of the specification, and numbers of the operands, of each call."""
+
+    def results(self) -> list[int]:
+        """Numbers of the values that the trace returns."""
+
+    def spec(
+        self, call: int
+    ) -> tuple[str, list[tuple[str, str, Any]], list[tuple[str, tuple[int, ...]] | None]]:
+        """Op, arguments (name, kind, data) and result types of a call."""
 
 class _Capture:
     """A recording on placeholders, on the calling thread."""
@@ -37,8 +57,8 @@ class _Captured:
     """A captured program."""
 
     @property
-    def text(self) -> str:
-        """The text of the trace."""
+    def trace(self) -> _RecordedTrace:
+        """The trace."""
 
     @property
     def parameters(self) -> list[tuple[int | None, Tensor | None, int, list[int]]]:
@@ -137,7 +157,7 @@ def _begin_step() -> None: ...
 def _end_step(optimizer: int) -> None: ...
 def _sync(wait: bool = False) -> None: ...
 def _wait() -> None: ...
-def _trace_text(tensors: Sequence[Tensor]) -> str: ...
+def _trace(tensors: Sequence[Tensor]) -> _RecordedTrace: ...
 def _forbid_launch(why: str, /) -> None: ...
 def _forbidden_launch() -> str: ...
 def _launches() -> int: ...

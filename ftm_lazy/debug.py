@@ -11,6 +11,7 @@ import torch
 from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import _C, settings
 from ftm_lazy.compile import compile_client
+from ftm_lazy.compile.recorded_trace import trace_of
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.notebook_text import NotebookText
 
@@ -56,8 +57,8 @@ def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
     """
     trace = _trace(tensors)
     if stage == "trace":
-        return NotebookText(trace)
-    texts = compile_client.client().texts(Trace.parse(trace))
+        return NotebookText(str(trace))
+    texts = compile_client.client().texts(trace)
     if stage not in texts:
         raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(texts)}")
     return NotebookText(texts[stage])
@@ -87,9 +88,9 @@ def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> CycleProfile:
     return cycle_model.model(text(tensors, "asm"), machine=values.preset, cores=values.cores)
 
 
-def _trace(tensors: torch.Tensor | Sequence[torch.Tensor]) -> str:
+def _trace(tensors: torch.Tensor | Sequence[torch.Tensor]) -> Trace:
     listed = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
     for tensor in listed:
         if tensor.device.type != NAME:
             raise ValueError(f"expected tensors on {NAME}, but got one on {tensor.device}")
-    return _C._trace_text(listed)
+    return trace_of(_C._trace(listed))

@@ -3,6 +3,7 @@
 #include "capture/capture.h"
 #include "capture/graph_call.h"
 #include "execute/launcher.h"
+#include "program/recorded_trace.h"
 
 #include <torch/csrc/Exceptions.h>
 
@@ -117,7 +118,8 @@ void bind_capture(py::module_& m) {
                              }))
       .def("finish", torch::wrap_pybind_function(&Capture::finish));
   py::class_<CapturedProgram, std::shared_ptr<CapturedProgram>>(m, "_Captured")
-      .def_property_readonly("text", &CapturedProgram::text)
+      .def_property_readonly(
+          "trace", [](const CapturedProgram& program) { return recorded_trace(program.trace()); })
       .def_property_readonly("parameters", &parameters)
       .def_property_readonly("outputs", &outputs)
       .def_property_readonly("replaces", &CapturedProgram::replaces)

@@ -80,7 +80,7 @@ class CapturedProgram {
       const Capture& capture, const std::vector<at::Tensor>& outputs,
       const std::vector<bool>& on_cpu);
 
-  std::string text() const { return trace_text(trace_); }
+  const Trace& trace() const { return trace_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Output>& outputs() const { return outputs_; }
   // Returns, by result of the trace, the placeholder whose content it becomes; -1 for none.

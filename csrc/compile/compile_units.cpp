@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <unordered_set>
 
 namespace ftm {
@@ -43,7 +44,7 @@ CompileRequest make_request(const LaunchUnit& unit) {
                     : SizeGuess{
                           varying_dimensions(unit.trace.parameters, unit.job->inputs, unit.trains),
                           unit.trains};
-  return {{}, noted_lines(unit), std::move(size_guess), unit.trace_id};
+  return {noted_lines(unit), std::move(size_guess), unit.trace_id};
 }
 
 // Whether the unit is a constant fill of an optimizer's first step, for which one program serves
@@ -73,10 +74,10 @@ bool has_fixed_results(const LaunchUnit& unit, const CompileRequest& request) {
 }
 
 // If several programs are to be compiled, announces those to the compiler whose requests do not
-// depend on the outcome of another compilation. Returns each unit's announced request; empty if it
+// depend on the outcome of another compilation. Returns each unit's announced request; null if it
 // was not announced.
-std::vector<CompileRequest> announce(Units units) {
-  std::vector<CompileRequest> requests(units.size());
+std::vector<std::optional<CompileRequest>> announce(Units units) {
+  std::vector<std::optional<CompileRequest>> requests(units.size());
   std::unordered_set<Hash128, Hash128Hasher> missing;
   for (const auto& unit : units) {
     if (!unit.program) {
@@ -86,7 +87,7 @@ std::vector<CompileRequest> announce(Units units) {
   if (missing.size() < 2 || !uses_machine()) {
     return requests;
   }
-  std::vector<CompileRequest> all;
+  std::vector<Announcement> all;
   // Results whose varying dimensions are known only after compilation.
   std::unordered_set<const Buffer*> undecided;
   for (size_t i = 0; i < units.size(); ++i) {
@@ -108,8 +109,7 @@ std::vector<CompileRequest> announce(Units units) {
       }
     }
     if (!is_dependent && missing.erase(unit.hash) != 0) {
-      request.trace_text = trace_text(unit.trace);
-      all.push_back(request);
+      all.push_back({&unit.trace, request});
       requests[i] = std::move(request);
     }
   }
@@ -117,10 +117,8 @@ std::vector<CompileRequest> announce(Units units) {
   return requests;
 }
 
-BuildResult build(const LaunchUnit& unit, CompileRequest announced) {
-  return build_program(
-      unit.hash, unit.trace,
-      announced.trace_text.empty() ? make_request(unit) : std::move(announced));
+BuildResult build(const LaunchUnit& unit, const std::optional<CompileRequest>& announced) {
+  return build_program(unit.hash, unit.trace, announced ? *announced : make_request(unit));
 }
 
 // Completes these jobs with an error instead of running them, so that no thread waits for them
@@ -168,7 +166,7 @@ BuildOutcome build_and_start(std::vector<LaunchUnit> units) {
       if (built.program) {
         hits.fetch_add(1);
       } else {
-        built = build(units[i], std::move(requests[i]));
+        built = build(units[i], requests[i]);
       }
       if (built.interrupt) {
         outcome.not_built = move_from(units, i);

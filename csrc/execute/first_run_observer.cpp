@@ -1,5 +1,6 @@
 #include "execute/first_run_observer.h"
 
+#include "program/recorded_trace.h"
 #include "support/shutdown.h"
 #include "support/gil.h"
 #include "reference/executor.h"
@@ -43,7 +44,7 @@ std::vector<at::Tensor> copies(
 }
 
 FTM_CATCHES_FORCED_UNWIND void show_run(
-    const std::string& text, const std::vector<at::Tensor>& inputs,
+    const Trace& trace, const std::vector<at::Tensor>& inputs,
     const std::vector<c10::Scalar>& scalars, const std::vector<at::Tensor>& outputs) {
   const GilAcquire gil;
   if (observer == nullptr) {
@@ -59,7 +60,7 @@ FTM_CATCHES_FORCED_UNWIND void show_run(
       }
     }
     const py::handle function(observer);
-    function(text, inputs, numbers, outputs);
+    function(recorded_trace(trace), inputs, numbers, outputs);
   } catch (const std::exception& error) {
     TORCH_WARN("the observer of ftm programs failed: ", error.what());
   } catch (const abi::__forced_unwind&) {
@@ -80,7 +81,7 @@ void start_observed(const JobPtr& job, const ProgramPtr& program) {
   const std::vector<Input> outputs(job->outputs.begin(), job->outputs.end());
   const auto scalars = scalar_values(trace, job->scalars);
   start(job, program);
-  show_run(trace_text(trace), inputs, scalars, copies(outputs, trace.result_types));
+  show_run(trace, inputs, scalars, copies(outputs, trace.result_types));
 }
 
 bool is_observed() {

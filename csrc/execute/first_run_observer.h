@@ -11,7 +11,7 @@ void start_observed(const JobPtr& job, const ProgramPtr& program);
 
 // Whether an observer is set.
 bool is_observed();
-// Sets the observer fn(trace_text, inputs, scalars, outputs), a PyObject*, or null. Needs the GIL.
+// Sets the observer fn(trace, inputs, scalars, outputs), a PyObject*, or null. Needs the GIL.
 // Its exceptions are reported as warnings.
 void set_observer(void* callable);
 

@@ -48,11 +48,10 @@ struct CallSpec final : c10::intrusive_ptr_target {
   }
   std::vector<c10::IValue> arguments; // of op; None where operands are
   std::vector<int32_t> tensor_lists; // by argument: the length of a list of tensors, else -1
-  std::vector<OperandSlot> slots; // operands in the order of the text
-  std::vector<std::string> text_parts; // text around the operands: slots.size() + 1 strings
+  std::vector<OperandSlot> slots; // operands, in order of the arguments
   std::vector<ResultType> results;
   std::vector<int32_t> list_lengths; // by return of op: -1, or the number of tensors in its list
-  Hash128 hash; // of the text and the result types
+  Hash128 hash; // of `words`
   // If not `none`, `arguments` has the dimension after the list.
   Concatenation concatenates = Concatenation::none;
   // Index of the value operand that the only result copies, so that nothing is computed; -1 for
@@ -79,9 +78,21 @@ struct CallSpec final : c10::intrusive_ptr_target {
       written_sizes; // new sizes of resized arguments; empty: none is resized
   std::vector<c10::DimVector> written_strides; // their new strides; an empty one: row-major
 
-  // Computes `values`, `scalars`, `hash` and `signature`. Call when everything else is set.
+  // Whether an argument of an aten call consists of operands. Otherwise it is an attribute.
+  bool has_operands(size_t argument) const;
+  // Returns words that specs have in common exactly if they specify the same call: op, attributes,
+  // operand slots and result types. Throws NotImplementedError for an attribute of a type that
+  // traces do not support.
+  std::vector<uint64_t> words() const;
+
+  // Computes `values`, `scalars`, `hash` and `signature`. Call when everything else is set. Throws
+  // as `words` does.
   void finish();
 };
+
+// Whether traces contain an argument. Those that do not affect values, such as the device, are left
+// out.
+bool is_recorded(const c10::Argument& argument);
 
 using CallSpecPtr = c10::intrusive_ptr<CallSpec>;
 

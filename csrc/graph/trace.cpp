@@ -1,6 +1,6 @@
 #include "graph/trace.h"
 
-#include "graph/call_spec_text.h"
+#include <algorithm>
 
 namespace ftm {
 
@@ -22,79 +22,18 @@ Trace make_trace(const Graph& graph) {
   return trace;
 }
 
-namespace {
-
-class TextWriter {
- public:
-  explicit TextWriter(const Trace& trace) : trace_(trace) {}
-
-  std::string text() {
-    text_ = "trace\n";
-    for (size_t i = 0; i < trace_.parameters.size(); ++i) {
-      text_ += "  %" + std::to_string(i) + " = param " + type_text(trace_.parameters[i]) + "\n";
-    }
-    write_scalars();
-    for (const auto& call : trace_.calls) {
-      write_call(call);
-    }
-    text_ += "  return";
-    for (size_t i = 0; i < trace_.results.size(); ++i) {
-      text_ += i == 0 ? " " : ", ";
-      write_value(trace_.results[i]);
-    }
-    return text_ + "\n";
-  }
-
- private:
-  void write_value(ValueNumber value) {
-    const auto before = value.is_parameter() ? 0 : static_cast<int64_t>(trace_.parameters.size());
-    text_ += "%" + std::to_string(before + value.index());
-  }
-
-  void write_scalars() {
-    int64_t number = 0;
-    for (const auto& call : trace_.calls) {
-      for (const auto& slot : call.spec->slots) {
-        if (slot.kind != OperandSlot::Kind::value) {
-          text_ += "  $" + std::to_string(number++) + " = scalar " +
-                   (slot.kind == OperandSlot::Kind::scalar_float ? "f64\n" : "i64\n");
-        }
-      }
-    }
-  }
-
-  void write_call(const Trace::Call& call) {
-    const CallSpec& spec = *call.spec;
-    for (size_t i = 0; i < spec.results.size(); ++i) {
-      text_ += i == 0 ? "  " : ", ";
-      write_value(ValueNumber::result(results_written_++));
-    }
-    text_ += " = " + spec.text_parts[0];
-    size_t operand = 0;
-    for (size_t i = 0; i < spec.slots.size(); ++i) {
-      if (spec.slots[i].kind == OperandSlot::Kind::value) {
-        write_value(call.operands[operand++]);
-      } else {
-        text_ += "$" + std::to_string(scalars_written_++);
-      }
-      text_ += spec.text_parts[i + 1];
-    }
-    for (size_t i = 0; i < spec.results.size(); ++i) {
-      text_ += (i == 0 ? " : " : ", ") + type_text(spec.results[i].type);
-    }
-    text_ += "\n";
-  }
-
-  const Trace& trace_;
-  std::string text_;
-  int64_t results_written_ = 0;
-  int64_t scalars_written_ = 0;
-};
-
-} // namespace
-
-std::string trace_text(const Trace& trace) {
-  return TextWriter(trace).text();
+bool operator==(const Trace& a, const Trace& b) {
+  const auto is_same_value = [](ValueNumber x, ValueNumber y) { return x.word() == y.word(); };
+  const auto is_same_call = [&](const Trace::Call& x, const Trace::Call& y) {
+    return x.spec->words() == y.spec->words() &&
+           std::equal(
+               x.operands.begin(), x.operands.end(), y.operands.begin(), y.operands.end(),
+               is_same_value);
+  };
+  return a.parameters == b.parameters &&
+         std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(), b.calls.end(), is_same_call) &&
+         std::equal(
+             a.results.begin(), a.results.end(), b.results.begin(), b.results.end(), is_same_value);
 }
 
 } // namespace ftm

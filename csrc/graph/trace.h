@@ -1,9 +1,8 @@
-// A trace: a graph as plain data without nodes, and its text, which the compiler reads.
+// A trace: a graph as plain data without nodes.
 #pragma once
 
 #include "graph/ordered_graph.h"
 
-#include <string>
 #include <vector>
 
 namespace ftm {
@@ -24,8 +23,7 @@ struct Trace {
 // Copies a graph. Call it under the recorder's lock.
 Trace make_trace(const Graph& graph);
 
-// Returns the canonical text. Grammar: see the compiler's trace parser
-// (backend/ftm_backend/ir/trace/parser.py).
-std::string trace_text(const Trace& trace);
+// Whether two traces are the same program.
+bool operator==(const Trace& a, const Trace& b);
 
 } // namespace ftm

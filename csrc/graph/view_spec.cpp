@@ -5,28 +5,17 @@
 namespace ftm {
 namespace {
 
-CallSpecPtr make_spec(
-    CallSpec::Kind kind, const char* name, const std::vector<const char*>& operands,
-    const std::string& attributes, ValueType result) {
+CallSpecPtr make_spec(CallSpec::Kind kind, const char* name, int32_t operands, ValueType result) {
   auto spec = c10::make_intrusive<CallSpec>();
   spec->kind = kind;
   spec->name = name;
-  std::string part = std::string(name) + "(";
-  for (size_t i = 0; i < operands.size(); ++i) {
-    spec->text_parts.push_back(part + operands[i] + "=");
-    spec->slots.push_back({OperandSlot::Kind::value, static_cast<int32_t>(i), -1});
-    part = ", ";
+  for (int32_t i = 0; i < operands; ++i) {
+    spec->slots.push_back({OperandSlot::Kind::value, i, -1});
   }
-  spec->text_parts.push_back(", " + attributes + ")");
   ResultType type;
   type.type = std::move(result);
   spec->results.push_back(std::move(type));
   return spec;
-}
-
-std::string geometry_text(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  return "sizes=" + extents_text(sizes) + ", strides=" + extents_text(strides) +
-         ", offset=" + std::to_string(offset);
 }
 
 } // namespace
@@ -44,9 +33,7 @@ bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
 
 CallSpecPtr view_spec(
     const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  auto spec = make_spec(
-      CallSpec::Kind::view, "ftm.view", {"base"}, geometry_text(sizes, strides, offset),
-      {base.dtype, c10::DimVector(sizes)});
+  auto spec = make_spec(CallSpec::Kind::view, "ftm.view", 1, {base.dtype, c10::DimVector(sizes)});
   spec->sizes = sizes;
   spec->strides = strides;
   spec->offset = offset;
@@ -56,9 +43,7 @@ CallSpecPtr view_spec(
 
 CallSpecPtr update_spec(
     const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  auto spec = make_spec(
-      CallSpec::Kind::update, "ftm.update", {"base", "value"},
-      geometry_text(sizes, strides, offset), base);
+  auto spec = make_spec(CallSpec::Kind::update, "ftm.update", 2, base);
   spec->sizes = sizes;
   spec->strides = strides;
   spec->offset = offset;
@@ -69,7 +54,7 @@ CallSpecPtr update_spec(
 CallSpecPtr bitcast_spec(const ValueType& base, at::ScalarType dtype) {
   const int64_t bytes = base.numel() * static_cast<int64_t>(c10::elementSize(base.dtype));
   auto spec = make_spec(
-      CallSpec::Kind::bitcast, "ftm.bitcast", {"base"}, std::string("dtype=") + dtype_token(dtype),
+      CallSpec::Kind::bitcast, "ftm.bitcast", 1,
       {dtype, {bytes / static_cast<int64_t>(c10::elementSize(dtype))}});
   spec->finish();
   return spec;

@@ -1,6 +1,6 @@
 #include "ops/make_call_spec.h"
 
-#include "graph/call_spec_text.h"
+#include "graph/call_operands.h"
 
 namespace ftm {
 
@@ -66,7 +66,7 @@ CallSpecPtr make_call_spec(
       spec->arguments[i] = c10::IValue();
     }
   }
-  render_call(*spec, operands, op.random);
+  set_operands(*spec, operands, op.random);
   spec->finish();
   spec->empty = true;
   for (const auto& result : spec->results) {

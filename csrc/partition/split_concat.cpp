@@ -1,6 +1,6 @@
 #include "partition/split_concat.h"
 
-#include "graph/call_spec_text.h"
+#include "graph/call_operands.h"
 #include "graph/view_spec.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ CallSpecPtr cat_spec(c10::ArrayRef<ValueType> parts, int64_t dim) {
   spec->results.push_back(std::move(result));
   std::vector<std::vector<OperandMark>> operands(2);
   operands[0].assign(parts.size(), {true, OperandSlot::Kind::value});
-  render_call(*spec, operands, /*random=*/false);
+  set_operands(*spec, operands, /*random=*/false);
   spec->finish();
   return spec;
 }

@@ -1,6 +1,6 @@
 #include "partition/split_constant_fills.h"
 
-#include "graph/call_spec_text.h"
+#include "graph/call_operands.h"
 
 #include <algorithm>
 
@@ -41,7 +41,7 @@ CallSpecPtr flat_fill_spec(const CallSpec& fill) {
   for (const auto& slot : fill.slots) {
     operands[slot.argument].push_back({true, slot.kind});
   }
-  render_call(*spec, operands, /*random=*/false);
+  set_operands(*spec, operands, /*random=*/false);
   spec->finish();
   return spec;
 }

@@ -1,5 +1,6 @@
 #include "program/compile_client.h"
 
+#include "program/recorded_trace.h"
 #include "support/shutdown.h"
 #include "support/gil.h"
 
@@ -14,11 +15,12 @@ namespace {
 PyObject* compile_function = nullptr; // owned; guarded by the GIL
 PyObject* announce_function = nullptr; // likewise
 
-py::tuple as_tuple(const CompileRequest& request, const std::string& rejection = "") {
+py::tuple as_tuple(
+    const Trace& trace, const CompileRequest& request, const std::string& rejection = "") {
   return py::make_tuple(
-      py::str(request.trace_text), py::cast(request.locations),
-      py::cast(request.size_guess.varying_dims), py::bool_(request.size_guess.trains),
-      py::bool_(request.size_guess.any_size), py::int_(request.trace_id), py::str(rejection));
+      recorded_trace(trace), py::cast(request.locations), py::cast(request.size_guess.varying_dims),
+      py::bool_(request.size_guess.trains), py::bool_(request.size_guess.any_size),
+      py::int_(request.trace_id), py::str(rejection));
 }
 
 // Calls a Python function. No py::object is alive during the call: if the interpreter is finalized
@@ -43,7 +45,7 @@ void set_function(PyObject*& function, void* callable) {
 } // namespace
 
 FTM_CATCHES_FORCED_UNWIND CompileResult
-compile_in_python(const CompileRequest& request, const std::string& rejection) {
+compile_in_python(const Trace& trace, const CompileRequest& request, const std::string& rejection) {
   CompileResult result;
   const GilAcquire gil;
   if (compile_function == nullptr) {
@@ -51,7 +53,7 @@ compile_in_python(const CompileRequest& request, const std::string& rejection) {
     return result;
   }
   try {
-    const py::object answer = call(compile_function, as_tuple(request, rejection));
+    const py::object answer = call(compile_function, as_tuple(trace, request, rejection));
     if (py::isinstance<py::tuple>(answer)) {
       const auto executable = answer.cast<py::tuple>();
       result.image = executable[0].cast<py::bytes>();
@@ -71,15 +73,15 @@ compile_in_python(const CompileRequest& request, const std::string& rejection) {
   return result;
 }
 
-FTM_CATCHES_FORCED_UNWIND void announce_to_python(const std::vector<CompileRequest>& requests) {
+FTM_CATCHES_FORCED_UNWIND void announce_to_python(const std::vector<Announcement>& announced) {
   const GilAcquire gil;
   if (announce_function == nullptr) {
     return;
   }
   try {
-    py::tuple all(requests.size());
-    for (size_t i = 0; i < requests.size(); ++i) {
-      all[i] = as_tuple(requests[i]);
+    py::tuple all(announced.size());
+    for (size_t i = 0; i < announced.size(); ++i) {
+      all[i] = as_tuple(*announced[i].trace, announced[i].request);
     }
     call(announce_function, std::move(all));
   } catch (const std::exception& error) {

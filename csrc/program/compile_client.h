@@ -1,8 +1,10 @@
-// Client of the compiler, which is a Python function. It maps a trace's text to an image of a
+// Client of the compiler, which is a Python function. It maps a trace to an image of a
 // machine program (bytes), or to the reason for a failure (str). Exceptions that it raises are the
 // user's, such as KeyboardInterrupt, and are passed on. A second function announces traces that
 // will be compiled, so that the compiler can work on several of them in parallel.
 #pragma once
+
+#include "graph/trace.h"
 
 #include <cstdint>
 #include <exception>
@@ -29,17 +31,22 @@ struct SizeGuess {
 };
 
 struct CompileRequest {
-  std::string trace_text;
   std::vector<std::string> locations; // user's line of each call, or ""; empty if not noted
   SizeGuess size_guess;
   uint64_t trace_id = 0; // of the trace that the program is a part of, for statistics
 };
 
+struct Announcement {
+  const Trace* trace;
+  CompileRequest request;
+};
+
 // Compiles a trace. Acquires the GIL. Never throws. `rejection` is the reason why the machine
 // rejected the image of an earlier call for this trace; empty on the first call.
-CompileResult compile_in_python(const CompileRequest& request, const std::string& rejection);
+CompileResult compile_in_python(
+    const Trace& trace, const CompileRequest& request, const std::string& rejection);
 // Announces traces that will be compiled, in this order. Acquires the GIL. Never throws.
-void announce_to_python(const std::vector<CompileRequest>& requests);
+void announce_to_python(const std::vector<Announcement>& announced);
 // Sets the compiler's functions, each a PyObject* or null. Needs the GIL.
 void set_compile_functions(void* compile, void* announce);
 

@@ -5,6 +5,7 @@
 #include "program/single_flight.h"
 #include "program/compile_client.h"
 #include "program/program_signature.h"
+#include "program/recorded_trace.h"
 
 #include <atomic>
 #include <list>
@@ -132,7 +133,7 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
   }
   if (program && checked_mode) {
     TORCH_INTERNAL_ASSERT(
-        trace_text(make_trace(graph)) == trace_text(program->trace()),
+        make_trace(graph) == program->trace(),
         "two traces share a structural hash: please report it, with both traces");
   }
   return program;
@@ -140,18 +141,15 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
 
 namespace {
 
-BuildResult compile(const Trace& trace, CompileRequest& request) {
+BuildResult compile(const Trace& trace, const CompileRequest& request) {
   BuildResult built;
   built.program = std::make_shared<Program>(trace);
   if (machine_enabled) {
     static auto& failures = counter("compile_failures");
-    if (request.trace_text.empty()) {
-      request.trace_text = trace_text(trace);
-    }
-    CompileResult result = compile_in_python(request, "");
+    CompileResult result = compile_in_python(trace, request, "");
     const std::string rejection = load_into(*built.program, result);
     if (!rejection.empty()) { // the cached file may be damaged: let the compiler make it again
-      result = compile_in_python(request, rejection);
+      result = compile_in_python(trace, request, rejection);
       result.error += load_into(*built.program, result);
     }
     if (result.interrupt) {
@@ -172,7 +170,7 @@ BuildResult compile(const Trace& trace, CompileRequest& request) {
 
 } // namespace
 
-BuildResult build_program(const Hash128& hash, const Trace& trace, CompileRequest request) {
+BuildResult build_program(const Hash128& hash, const Trace& trace, const CompileRequest& request) {
   std::optional<SingleFlight> flight;
   try {
     flight.emplace(hash);

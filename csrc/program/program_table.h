@@ -61,8 +61,8 @@ class Program final : public torch::lazy::Computation {
 
 using ProgramPtr = std::shared_ptr<Program>;
 
-// Returns the program with this hash, or null. In checked mode it compares the traces' texts too,
-// and throws if they differ. The graph is read under the recorder's lock.
+// Returns the program with this hash, or null. In checked mode it compares the traces too, and
+// throws if they differ. The graph is read under the recorder's lock.
 ProgramPtr find_program(const Hash128& hash, const Graph& graph);
 
 struct BuildResult {
@@ -71,9 +71,8 @@ struct BuildResult {
   std::exception_ptr interrupt; // exception that interrupted the compiler
 };
 // Returns the program of a trace, and compiles it if it is not in the table. If another thread is
-// compiling it, waits for that one. `request.trace_text` may be empty; it is set if the request was
-// announced. Must not be called under the recorder's lock.
-BuildResult build_program(const Hash128& hash, const Trace& trace, CompileRequest request);
+// compiling it, waits for that one. Must not be called under the recorder's lock.
+BuildResult build_program(const Hash128& hash, const Trace& trace, const CompileRequest& request);
 // Counts a run on the reference executor of a program whose compilation failed. Throws in strict
 // mode.
 void count_op_by_op_run(const Program& program);

@@ -150,7 +150,7 @@ RecorderLock lock_to_read(c10::ArrayRef<const at::TensorImpl*> tensors, PendingT
   return lock;
 }
 
-std::string pending_text(const std::vector<Value>& values) {
+Trace trace_of_pending(const std::vector<Value>& values) {
   const RecorderLock lock(recorder_mutex());
   std::vector<Value> results = values;
   if (results.empty()) {
@@ -158,7 +158,7 @@ std::string pending_text(const std::vector<Value>& values) {
       results.push_back(variable->ir_value);
     }
   }
-  return trace_text(make_trace(collect_graph(results)));
+  return make_trace(collect_graph(results));
 }
 
 void cut_if_long(PendingTrace& own) {

@@ -1,9 +1,9 @@
 // Sync points: cut the pending trace, launch it, and wait for results.
 #pragma once
 
+#include "graph/trace.h"
 #include "tensor/storage_variable.h"
 
-#include <string>
 #include <vector>
 
 namespace ftm {
@@ -35,9 +35,9 @@ RecorderLock lock_to_read(
 // recorder's lock.
 BufferPtr observe(Variable& variable);
 
-// Returns the trace's text for computing these values; without values, for everything pending in
-// the thread's trace. Launches nothing.
-std::string pending_text(const std::vector<Value>& values);
+// Returns the trace that computes these values; without values, everything pending in the thread's
+// trace. Launches nothing.
+Trace trace_of_pending(const std::vector<Value>& values);
 
 // Launches the thread's trace if it is longer than the limit, or if its loop is to be cut here
 // (graph/loop_detector.h). Must not be called under the recorder's lock.

@@ -19,6 +19,7 @@
 #include "dispatch/register_ops.h"
 #include "compile/compile_queue.h"
 #include "program/compile_client.h"
+#include "program/recorded_trace.h"
 #include "sync/cut_trace.h"
 #include "execute/first_run_observer.h"
 #include "execute/launcher.h"
@@ -89,7 +90,7 @@ void set_executor(const std::string& name) {
   use_machine(name == "machine");
 }
 
-std::string trace_text_of(const std::vector<at::Tensor>& tensors) {
+py::object trace_of_tensors(const std::vector<at::Tensor>& tensors) {
   std::vector<Value> values;
   {
     const RecorderLock lock(recorder_mutex());
@@ -99,7 +100,7 @@ std::string trace_text_of(const std::vector<at::Tensor>& tensors) {
       values.push_back(read(*tensor.unsafeGetTensorImpl()));
     }
   }
-  return pending_text(values);
+  return recorded_trace(trace_of_pending(values));
 }
 
 py::bytes rng_state() {
@@ -192,7 +193,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         stop_launcher();
       },
       no_gil);
-  m.def("_trace_text", torch::wrap_pybind_function(&trace_text_of), py::arg("tensors"));
+  m.def("_trace", torch::wrap_pybind_function(&trace_of_tensors), py::arg("tensors"));
 
   m.def("_counters", &counter_values);
   m.def(
@@ -240,6 +241,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       no_gil);
 
   bind_capture(m);
+  bind_recorded_trace(m);
 
   m.def("_set_recording", torch::wrap_pybind_function(&set_annotations), py::arg("rows"));
   m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops), py::arg("native_ops"));

@@ -33,6 +33,7 @@ from ftm_lazy.compile.compile_stats import CompileEvent, CompileStats
 from ftm_lazy.compile.disk_cache import CacheKey, DiskCache, FunctionStore
 from ftm_lazy.compile.interrupts import is_from_signal_handler
 from ftm_lazy.compile.lookahead import Lookahead
+from ftm_lazy.compile.recorded_trace import trace_of
 from ftm_lazy.compile.worker import CompileError, WorkerError
 from ftm_lazy.compile.worker_pool import WorkerPool
 from ftm_lazy.dynamic_shapes.dynamic_programs import DynamicCandidate, Specialization, TraceFamilies
@@ -137,7 +138,7 @@ class CompileClient:
                 `get_or_compile`.
         """
         if self._settings.dump is None:
-            announced = [_request(*each) for each in requests]
+            announced = [CompileRequest(trace_of(trace), *fields) for trace, *fields in requests]
             self._ahead.announce(
                 [
                     (request.text, frozenset(node.op for node in request.trace.nodes), request)
@@ -145,11 +146,14 @@ class CompileClient:
                 ]
             )
 
-    def get_or_compile(self, *request: Any) -> tuple[bytes, Sequence[int]] | str:
+    def get_or_compile(
+        self, trace: Trace | _C._RecordedTrace, *fields: Any
+    ) -> tuple[bytes, Sequence[int]] | str:
         """Return the image for a trace, from the caches or the compiler.
 
         Args:
-            *request: The fields of a `CompileRequest`.
+            trace: The trace.
+            *fields: The other fields of a `CompileRequest`.
 
         Returns:
             The image and, for each result, a bit mask of the dimensions that vary between
@@ -160,7 +164,7 @@ class CompileClient:
             Exception: A signal handler raised it during the call.
         """
         try:
-            return self._compiled(_request(*request))
+            return self._compiled(CompileRequest(trace_of(trace), *fields))
         except WorkerError:
             raise
         except Exception as error:
@@ -280,7 +284,7 @@ class CompileClient:
 
     def observe(
         self,
-        trace: Trace | str,
+        trace: Trace | _C._RecordedTrace,
         inputs: list[torch.Tensor],
         scalars: list[float],
         outputs: list[torch.Tensor],
@@ -288,12 +292,12 @@ class CompileClient:
         """Write the data of a program's first run to its dump (``FTM_DEBUG=data``).
 
         Args:
-            trace: The trace, or its text.
+            trace: The trace.
             inputs: Tensors on the CPU, in the order of the trace's parameters.
             scalars: Values in the order of the trace's scalars.
             outputs: Tensors on the CPU, in the order of the trace's results.
         """
-        folder = self._dumped.pop(str(_parsed(trace)), None)
+        folder = self._dumped.pop(str(trace_of(trace)), None)
         if folder is not None:
             dump.write_data(folder, inputs, scalars, outputs)
 
@@ -422,14 +426,6 @@ class CompileClient:
             folder = dump.write(self._settings.dump, texts, "diff" in self._settings.debug)
             if folder is not None and "data" in self._settings.debug:
                 self._dumped[text] = folder
-
-
-def _parsed(trace: Trace | str) -> Trace:
-    return Trace.parse(trace) if isinstance(trace, str) else trace
-
-
-def _request(trace: Trace | str, *fields: Any) -> CompileRequest:
-    return CompileRequest(_parsed(trace), *fields)
 
 
 @functools.cache

@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ftm_backend.dtypes import DTYPES
-from ftm_backend.ir.trace.trace import Trace
+from ftm_lazy.compile.recorded_trace import trace_of
 from ftm_lazy.frontends.captured_model import CapturedModel
 
 __all__ = ["DTYPES_OF_TORCH", "ArrayProgram", "flat_bytes", "from_bytes"]
@@ -47,7 +47,7 @@ class ArrayProgram:
         for seed, offset, number in captured.draws:
             drawn[seed], drawn[offset] = ("seed", 0), ("offset", number)
         values = [None if i in drawn else value for i, value in enumerate(captured.scalars)]
-        self.trace = Trace.parse(captured.text).with_scalars(values)
+        self.trace = trace_of(captured.trace).with_scalars(values)
         self.draws = [drawn[i] for i in sorted(drawn)]
         self.draws_made = captured.draws_made
         self.weights = {name: flat_bytes(tensor) for name, tensor in model.weights.items()}

@@ -101,17 +101,17 @@ class TorchCompileBackend:
         return graph
 
     def _write_stages(
-        self, name: str, directory: Path | None, numbers: Iterator[int], text: str
+        self, name: str, directory: Path | None, numbers: Iterator[int], trace: Trace
     ) -> None:
         """Log and write the stages of one program of a graph."""
-        _graphs.debug("ftm trace\n%s", text)
+        _graphs.debug("ftm trace\n%s", trace)
         logs = _stages.isEnabledFor(logging.DEBUG)
         if directory is None and not logs:
             return
         from ftm_lazy.compile import compile_client, dump
 
         number = next(numbers)
-        texts = compile_client.client().texts(Trace.parse(text))
+        texts = compile_client.client().texts(trace)
         if logs:
             for stage, content in texts.items():
                 _stages.debug("%s, program %d, stage %s\n%s", name, number, stage, content)

@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.device.registration import end_step
 from ftm_lazy.frontends.graph_partition import CompiledSegment, Environment, FallbackCall
@@ -33,7 +34,7 @@ class CompiledGraph:
     """
 
     def __init__(
-        self, graph_module: GraphModule, name: str, on_program: Callable[[str], None]
+        self, graph_module: GraphModule, name: str, on_program: Callable[[Trace], None]
     ) -> None:
         # tells AOTAutograd to pass the inputs as a list that the call empties
         self._boxed_call = True
@@ -77,7 +78,7 @@ class CompiledGraph:
     @property
     def programs(self) -> list[str]:
         """The traces of all programs so far."""
-        return [text for segment in self._segments for text in segment.texts]
+        return [str(trace) for segment in self._segments for trace in segment.traces]
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run the graph.
@@ -124,8 +125,8 @@ class CompiledGraph:
                 # the size of its result may depend on data
                 segment, is_static = FallbackCall(self._body[begin]), False
             dead = [node for node in environment if 0 <= uses.get(node, -1) < segment.length]
-            for text in segment.texts:
-                self._on_program(text)
+            for trace in segment.traces:
+                self._on_program(trace)
             segment.run(environment, dead)
             segments.append(segment)
             dead_nodes.append(dead)

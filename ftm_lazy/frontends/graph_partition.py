@@ -17,7 +17,9 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
+from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import _C
+from ftm_lazy.compile.recorded_trace import trace_of
 from ftm_lazy.frontends.capture import (
     DEVICE,
     capturing,
@@ -72,10 +74,10 @@ class CompiledSegment:
         )
 
     @property
-    def texts(self) -> list[str]:
+    def traces(self) -> list[Trace]:
         """The traces of the variants so far."""
         return [
-            v.captured.text
+            trace_of(v.captured.trace)
             for v in self._variants.values()
             if isinstance(v, _Variant) and v.captured is not None
         ]
@@ -320,7 +322,7 @@ class FallbackCall:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self.texts: list[str] = []
+        self.traces: list[Trace] = []
 
     def run(self, environment: Environment, dead: Iterable[Node]) -> None:
         """Call the op; see `CompiledSegment.run`."""

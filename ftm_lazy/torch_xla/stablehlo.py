@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ftm_backend import optional_packages
-from ftm_backend.ir.trace.trace import Trace
+from ftm_lazy.compile.recorded_trace import trace_of
 from ftm_lazy.torch_xla import _refusals
 
 __all__ = [
@@ -283,7 +283,7 @@ def _pending(tensors: list[torch.Tensor]) -> Any:
     context = ir.Context()
     torch_dialect.register_dialect(context)
     with context:
-        trace = Trace.parse(_C._trace_text(tensors))
+        trace = trace_of(_C._trace(tensors))
         module = ir.Module.parse(compile_client.client().texts(trace)["torch"])
         return _convert(lambda: lower_mlir_module(False, OutputType.STABLEHLO, module))
 

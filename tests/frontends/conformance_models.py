@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ftm_lazy.compile.recorded_trace import trace_of
 from ftm_lazy.frontends.capture import capture
 
 FOLDER = Path(__file__).parents[2] / "backend" / "ftm_backend" / "conformance" / "models"
@@ -103,7 +104,7 @@ MODELS: dict[str, tuple[Callable[..., Sequence[Tensor]], tuple[Tensor, ...]]] = 
 def text_of(name: str) -> str:
     """The trace of a model, as it is recorded now."""
     function, inputs = MODELS[name]
-    return capture(function, inputs).text
+    return str(trace_of(capture(function, inputs).trace))
 
 
 if __name__ == "__main__":

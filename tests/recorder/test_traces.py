@@ -9,15 +9,15 @@ from torch import Tensor
 
 from ftm_backend.frontend import Trace
 from ftm_lazy import _C
+from ftm_lazy.compile.recorded_trace import trace_of
 
 
 def text(*tensors: Tensor) -> str:
-    """The trace's text, checked by the compiler's own parser."""
-    result = _C._trace_text(list(tensors))
-    trace = Trace.parse(result)
+    """The trace's text, checked by the compiler's own verifier and parser."""
+    trace = trace_of(_C._trace(list(tensors)))
     trace.verify()
-    assert str(trace) == result
-    return result
+    assert Trace.parse(str(trace)).nodes == trace.nodes
+    return str(trace)
 
 
 def expect(actual: str, expected: str) -> None:
@@ -193,3 +193,10 @@ def test_foreach_is_one_call_for_each_tensor() -> None:
     assert (
         text(*tensors).count("aten::mul.Tensor(") + text(*tensors).count("aten::mul.Scalar(") == 2
     )
+
+
+def test_arguments_of_each_kind() -> None:
+    x, rows = parameter(2, 3), torch.tensor([2, 0]).to("ftm")
+    assert 'approximate="tanh"' in text(torch.nn.functional.gelu(x, approximate="tanh"))
+    assert "indices=[none,%1]" in text(x[:, rows])
+    assert "other=[$0,$1]" in text(parameter(2, dtype=torch.complex64) * 2j)

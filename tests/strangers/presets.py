@@ -21,7 +21,9 @@ import torch
 from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.target import presets
+from ftm_lazy import _C
 from ftm_lazy.compile import compile_client
+from ftm_lazy.compile.recorded_trace import trace_of
 
 __all__ = ["CORES", "DTYPES", "attempt"]
 
@@ -57,8 +59,11 @@ class _Compiler:
         self.random, self.machine = random, _any_machine(random)
         self.failures.clear()
 
-    def get_or_compile(self, text: str, *_: object) -> tuple[bytes, Sequence[int]] | str:
+    def get_or_compile(
+        self, recorded: _C._RecordedTrace, *_: object
+    ) -> tuple[bytes, Sequence[int]] | str:
         """Compile as `CompileClient.get_or_compile` does, also for other machines."""
+        text = str(trace_of(recorded))
         for options in [_any_machine(self.random) for _ in range(OTHERS)]:
             self._compile(text, options)
         image = self._compile(text, self.machine)

@@ -8,7 +8,6 @@ complete, so mistakes fail on import. Lowerings are plain functions; nothing her
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -49,8 +48,6 @@ ROWS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 1e-3), "bf16":
 EXACT: dict[str, tuple[float, float]] = {}
 """Tolerance of an op whose results are bitwise equal to PyTorch's (NaN equals NaN)."""
 
-_NAME = re.compile(r"[A-Za-z_]\w*::\w+(\.\w+)?|ftm\.\w+")
-
 
 Lower = Callable[..., StridedValue | tuple[StridedValue | None, ...]]
 """``lower(b, **arguments)``: builds one call and returns its results; None for undefined ones."""
@@ -85,6 +82,19 @@ RECORDS: dict[str, OpRecord] = {}
 """All registered ops by name."""
 
 
+def _is_op_name(name: str) -> bool:
+    """Return whether a name is ``namespace::op``, ``namespace::op.overload`` or ``ftm.op``."""
+    namespace, colons, op = name.partition("::")
+    parts = op.split(".") if colons else name.removeprefix("ftm.").split(".")
+    most = 2 if colons else 1
+    is_known = namespace.isidentifier() if colons else name.startswith("ftm.")
+    return (
+        is_known
+        and len(parts) <= most
+        and all(f"_{part}".isidentifier() and part for part in parts)
+    )
+
+
 def register(record: OpRecord) -> OpRecord:
     """Register a record.
 
@@ -92,7 +102,7 @@ def register(record: OpRecord) -> OpRecord:
         ValueError: The record is incomplete, or one of its names is already registered.
     """
     label = " ".join(record.names) or "a record without names"
-    if not record.names or not all(_NAME.fullmatch(name) for name in record.names):
+    if not record.names or not all(map(_is_op_name, record.names)):
         raise ValueError(f"{label}: names are written as in a trace, such as aten::add.Tensor")
     unknown = [d for d in record.dtypes if d not in DTYPES]
     if not record.dtypes or unknown:

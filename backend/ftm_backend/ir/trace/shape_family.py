@@ -11,12 +11,8 @@ from collections.abc import Sequence
 from itertools import accumulate, chain
 from typing import Any
 
-from ftm_backend.ir.trace.trace import (
-    Node,
-    TensorType,
-    Trace,
-    sizes_of_argument,
-)
+from ftm_backend.ir.trace.arguments import sizes_of_argument
+from ftm_backend.ir.trace.trace import Node, TensorType, Trace
 from ftm_backend.symbolic import ShapeEnv, SymInt, parse_size
 from ftm_backend.symbolic.shape_relations import ShapeRelation
 

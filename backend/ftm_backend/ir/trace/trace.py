@@ -11,15 +11,33 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from ftm_backend import dtypes
-from ftm_backend.symbolic import ShapeEnv, SymInt
+from ftm_backend.ir.trace.arguments import (
+    OPERAND_MARK,
+    SIZE_ARGUMENTS,
+    Argument,
+    Blank,
+    Complex,
+    DType,
+    Operand,
+    Ref,
+    ScalarRef,
+    TraceError,
+    argument_refs,
+    format_argument,
+    join_operands,
+    operand_slots,
+    replace_scalars,
+    sizes_of_argument,
+    split_operands,
+    with_sizes,
+)
+from ftm_backend.symbolic import ShapeEnv
 
 __all__ = [
     "SIZE_ARGUMENTS",
@@ -36,10 +54,6 @@ __all__ = [
     "TraceError",
     "argument_refs",
 ]
-
-
-class TraceError(ValueError):
-    """A trace is malformed; the message names the line or value and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,73 +76,6 @@ class TensorType:
         return TensorType(self.dtype, tuple([next(extents) for _ in self.shape]))
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
-    """A reference to tensor value ``%index``."""
-
-    index: int
-
-    def __str__(self) -> str:
-        return f"%{self.index}"
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarRef:
-    """A reference to runtime scalar ``$index``."""
-
-    index: int
-
-    def __str__(self) -> str:
-        return f"${self.index}"
-
-
-@dataclass(frozen=True, slots=True)
-class DType:
-    """A dtype as an argument of a node; prints as its token."""
-
-    token: str
-
-    def __str__(self) -> str:
-        return self.token
-
-
-class Complex(NamedTuple):
-    """A constant complex number as an argument; prints as ``complex(0.0,1.0)``.
-
-    If its parts are runtime scalars, it is a tuple of two `ScalarRef` instead.
-    """
-
-    real: float
-    imaginary: float
-
-
-Argument: TypeAlias = (
-    "Ref | ScalarRef | DType | Complex | str | float | tuple[Argument, ...] | None"
-)
-"""The value of an argument; a tuple of two ScalarRefs is a complex number.
-
-For the type checker a bool or an int is a float.
-"""
-
-
-SIZE_ARGUMENTS = frozenset(
-    "C HxW N diagonal end index input_size input_sizes k length m n normalized_shape num_classes"
-    " num_samples num_weights offset output_size pad repeats self_sizes shifts size sizes"
-    " split_size split_sizes start steps storage_offset strides".split()
-)
-"""Arguments whose integers are sizes, counts or indices.
-
-Other traces of the same structure may have other values. All other arguments, such as dimensions,
-decide what an op computes."""
-
-
-class Operand(Enum):
-    """The place of an operand in the arguments of a `CallSpec`."""
-
-    VALUE = "%"
-    SCALAR = "$"
-
-
 @dataclass(frozen=True)
 class CallSpec:
     """A call without its operands; calls that differ only in operands share one.
@@ -147,21 +94,14 @@ class CallSpec:
     @functools.cached_property
     def slots(self) -> tuple[Operand, ...]:
         """The kinds of the operands, in order."""
-        return tuple(slot for _, value in self.args for slot in _slots(value))
+        return tuple(slot for _, value in self.args for slot in operand_slots(value))
 
     @functools.cached_property
     def text_parts(self) -> tuple[str, ...]:
         """The text around the operands, which ends with the types: one part more than operands."""
-        parts: list[str] = []
-        part = f"{self.op}("
-        for position, (name, value) in enumerate(self.args):
-            first, *others = _text_around_operands(value)
-            part += f"{', ' if position else ''}{name}={first}"
-            for other in others:
-                parts.append(part)
-                part = other
+        args = ", ".join(f"{name}={format_argument(value)}" for name, value in self.args)
         types = ", ".join("none" if t is None else str(t) for t in self.results)
-        return (*parts, f"{part}) : {types}")
+        return tuple(f"{self.op}({args}) : {types}".split(OPERAND_MARK))
 
     @functools.cached_property
     def numbers(self) -> tuple[int, ...]:
@@ -172,7 +112,7 @@ class CallSpec:
     @functools.cached_property
     def structure(self) -> str:
         """The text without operands, and with ``#`` for each of `numbers`."""
-        blank = self.with_numbers([_Blank()] * len(self.numbers))
+        blank = self.with_numbers([Blank()] * len(self.numbers))
         first, *parts = blank.text_parts
         return first + "".join(
             slot.value + part for slot, part in zip(self.slots, parts, strict=True)
@@ -182,7 +122,7 @@ class CallSpec:
         """Return the spec with other sizes in place of `numbers`."""
         given = iter(numbers)
         args = tuple(
-            (name, _with_sizes(value, given) if sizes_of_argument(name, value) else value)
+            (name, with_sizes(value, given) if sizes_of_argument(name, value) else value)
             for name, value in self.args
         )
         results = tuple(type_ and type_.with_shape(given) for type_ in self.results)
@@ -207,7 +147,7 @@ class Node:
     ) -> Node:
         """Create a node from arguments that contain its operands, as `Ref` and `ScalarRef`."""
         operands: list[int] = []
-        spec_args = tuple((name, _split_operands(value, operands)) for name, value in args)
+        spec_args = tuple((name, split_operands(value, operands)) for name, value in args)
         return cls(CallSpec(op, spec_args, tuple(results)), tuple(operands))
 
     @property
@@ -224,12 +164,14 @@ class Node:
     def args(self) -> tuple[tuple[str, Any], ...]:
         """The arguments in schema order, with `Ref` and `ScalarRef` for operands."""
         operands = iter(self.operands)
-        return tuple((name, _join_operands(value, operands)) for name, value in self.spec.args)
+        return tuple((name, join_operands(value, operands)) for name, value in self.spec.args)
 
     @property
     def values(self) -> list[int]:
         """The numbers of the operands that are tensors."""
-        return [n for n, s in zip(self.operands, self.spec.slots, strict=True) if s is _VALUE]
+        return [
+            n for n, s in zip(self.operands, self.spec.slots, strict=True) if s is Operand.VALUE
+        ]
 
     def argument(self, name: str) -> Any:
         """Return argument ``name``; raise TraceError if the node has no such argument."""
@@ -322,7 +264,7 @@ class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
             for i, value in enumerate(values)
         }
         nodes = [
-            Node.of(n.op, [(k, _replaced(v, replacements)) for k, v in n.args], n.results)
+            Node.of(n.op, [(k, replace_scalars(v, replacements)) for k, v in n.args], n.results)
             for n in self.nodes
         ]
         return Trace(list(self.params), [self.scalars[i] for i in kept], nodes, list(self.results))
@@ -353,119 +295,6 @@ class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
         from ftm_backend.ir.trace.verifier import verify
 
         verify(self)
-
-
-def format_argument(value: object) -> str:
-    """Return the canonical text of an argument."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, Complex):
-        return f"complex({value.real!r},{value.imaginary!r})"
-    if isinstance(value, (tuple, list)):
-        return "[" + ",".join(map(format_argument, value)) + "]"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, (int, SymInt, Ref, ScalarRef, DType, _Blank)):
-        return str(value)
-    raise TraceError(f"{value!r} of type {type(value).__name__} cannot be an argument of a trace")
-
-
-def _replaced(value: object, replacements: dict[int, Any]) -> Any:
-    """Replace the runtime scalars inside an argument."""
-    if isinstance(value, tuple):
-        items = tuple(_replaced(item, replacements) for item in value)
-        is_number = len(value) == 2 and all(isinstance(item, ScalarRef) for item in value)
-        return (
-            Complex(*items)
-            if is_number and not any(isinstance(item, ScalarRef) for item in items)
-            else items
-        )
-    return replacements[value.index] if isinstance(value, ScalarRef) else value
-
-
-class _Blank:
-    """Stands for a size in `CallSpec.structure`."""
-
-    def __str__(self) -> str:
-        return "#"
-
-
-def is_size(value: object) -> bool:
-    """Return whether an argument is an integer: a literal, or a polynomial of symbols."""
-    return type(value) is int or isinstance(value, SymInt)
-
-
-def sizes_of_argument(name: str, value: Any) -> tuple[int, ...]:
-    """Return the sizes in an argument: an integer or a list of integers in `SIZE_ARGUMENTS`."""
-    if name not in SIZE_ARGUMENTS:
-        return ()
-    if type(value) is tuple:
-        return value if all(map(is_size, value)) else ()
-    return (value,) if is_size(value) else ()
-
-
-def _with_sizes(value: Any, sizes: Iterator[Any]) -> Any:
-    return tuple([next(sizes) for _ in value]) if type(value) is tuple else next(sizes)
-
-
-_VALUE, _SCALAR = Operand.VALUE, Operand.SCALAR
-
-
-def _slots(value: object) -> Iterator[Operand]:
-    if isinstance(value, Operand):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _slots(item)
-
-
-def _text_around_operands(value: object) -> list[str]:
-    """Return the canonical text of an argument, split at its operands."""
-    if isinstance(value, Operand):
-        return ["", ""]
-    if not isinstance(value, tuple) or isinstance(value, Complex):
-        return [format_argument(value)]
-    pieces = ["["]
-    for position, item in enumerate(value):
-        first, *others = _text_around_operands(item)
-        pieces[-1] += ("," if position else "") + first
-        pieces += others
-    pieces[-1] += "]"
-    return pieces
-
-
-def _split_operands(value: Any, operands: list[int]) -> Any:
-    """Replace references by `Operand`, and append their numbers to ``operands``."""
-    if isinstance(value, (Ref, ScalarRef)):
-        operands.append(value.index)
-        return _VALUE if isinstance(value, Ref) else _SCALAR
-    if isinstance(value, tuple) and not isinstance(value, Complex):
-        return tuple([_split_operands(item, operands) for item in value])
-    return value
-
-
-def _join_operands(value: Any, operands: Iterator[int]) -> Any:
-    """Replace each `Operand` by a reference; the inverse of `_split_operands`."""
-    if value is _VALUE:
-        return Ref(next(operands))
-    if value is _SCALAR:
-        return ScalarRef(next(operands))
-    if type(value) is tuple and any(isinstance(item, (Operand, tuple)) for item in value):
-        return tuple([_join_operands(item, operands) for item in value])
-    return value
-
-
-def argument_refs(value: object) -> Iterator[Ref | ScalarRef]:
-    """Yield the references inside an argument, in order."""
-    if isinstance(value, (Ref, ScalarRef)):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from argument_refs(item)
 
 
 def check_type(type_: TensorType) -> None:

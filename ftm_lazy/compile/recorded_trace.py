@@ -1,0 +1,53 @@
+"""From the recorder's trace to the compiler's data type.
+
+The recorder hands over calls as (key, operands). Equal keys mean equal specifications, so the data
+of a specification is read once, and its node costs little in later traces.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.ir.trace.trace import CallSpec, DType, Node, Operand, TensorType, Trace
+from ftm_lazy import _C
+
+__all__ = ["trace_of"]
+
+_SPECS: dict[bytes, CallSpec] = {}
+"""Specifications by the recorder's key."""
+_CAPACITY = 20_000
+
+
+def trace_of(recorded: Trace | _C._RecordedTrace) -> Trace:
+    """Convert a recorded trace; a `Trace` is returned unchanged."""
+    if isinstance(recorded, Trace):
+        return recorded
+    if len(_SPECS) >= _CAPACITY:
+        _SPECS.clear()
+    nodes = []
+    for position, (key, operands) in enumerate(recorded.calls()):
+        spec = _SPECS.get(key)
+        if spec is None:
+            spec = _SPECS[key] = _spec(*recorded.spec(position))
+        nodes.append(Node(spec, operands))
+    params = [TensorType(*data) for data in recorded.params()]
+    return Trace(params, recorded.scalars(), nodes, recorded.results())
+
+
+def _spec(
+    op: str,
+    arguments: list[tuple[str, str, Any]],
+    results: list[tuple[str, tuple[int, ...]] | None],
+) -> CallSpec:
+    args = tuple((name, _READ[kind](value)) for name, kind, value in arguments)
+    return CallSpec(op, args, tuple(TensorType(*data) if data else None for data in results))
+
+
+def _operands(marks: Any) -> Any:
+    if isinstance(marks, tuple):
+        return tuple(map(_operands, marks))
+    return None if marks is None else Operand(marks)
+
+
+_READ = {"attribute": lambda value: value, "dtype": DType, "operands": _operands}
+"""By the kind of an argument (csrc/program/recorded_trace.cpp): reads its data."""
