@@ -160,7 +160,11 @@ def _cache_directory() -> Path | None:
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0))
+    """Return this process's share of the CPUs: torchrun starts several processes on a host."""
+    processes = "1"
+    if "LOCAL_RANK" in os.environ:
+        processes = os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("FTM_DEVICES") or "1"
+    return max(1, len(os.sched_getaffinity(0)) // max(1, int(processes)))
 
 
 def _setting(variable: str, parse: Callable[[str], Any], default: Any, shown: str, doc: str) -> Any:
@@ -214,7 +218,21 @@ class Settings:
         "2G",
         "Maximum size of that directory. The least recently used files are removed first.",
     )
-    cores: int = _setting("FTM_CORES", _count, _cores, "all CPUs", "Cores of the machine.")
+    cores: int = _setting(
+        "FTM_CORES",
+        _count,
+        _cores,
+        "all CPUs",
+        "Cores of the machine. The processes of torchrun share the CPUs equally by default.",
+    )
+    devices: int = _setting(
+        "FTM_DEVICES",
+        _count,
+        1,
+        "1",
+        "Devices in this process, `ftm:0` to `ftm:n-1`. A process of torchrun has one for each"
+        " process of its host by default, so that `set_device(LOCAL_RANK)` works.",
+    )
     machine: str = _setting(
         "FTM_MACHINE",
         _machine,

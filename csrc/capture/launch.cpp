@@ -125,7 +125,7 @@ at::Tensor Launch::result_tensor(int32_t result, bool on_cpu) {
 }
 
 at::Tensor Launch::make_output(const CapturedProgram::Output& output) {
-  const auto device = output.on_cpu ? c10::Device(c10::kCPU) : c10::Device(c10::kPrivateUse1, 0);
+  const auto device = output.on_cpu ? c10::Device(c10::kCPU) : c10::Device(c10::kPrivateUse1);
   if (output.input >= 0) {
     const auto& input = inputs_[output.input];
     const auto tensor = view_of(input, output, input.storage_offset() + output.offset);

@@ -1,6 +1,7 @@
 #include "dispatch/boxed_call.h"
 
 #include "ops/make_call_spec.h"
+#include "support/device_index.h"
 
 #include <ATen/ops/full.h>
 #include <c10/core/DefaultDtype.h>
@@ -10,11 +11,11 @@
 namespace ftm {
 namespace {
 
-[[noreturn]] void device_mismatch(const Op& op, size_t argument, c10::Device device) {
+[[noreturn]] void device_mismatch(
+    const Op& op, size_t argument, c10::Device device, c10::Device expected = current_device()) {
   TORCH_CHECK(
-      false,
-      "Expected all tensors to be on the same device, but found at least two devices, ftm:0 and ",
-      device, "! (when checking argument for argument ",
+      false, "Expected all tensors to be on the same device, but found at least two devices, ",
+      expected, " and ", device, "! (when checking argument for argument ",
       op.handle.schema().arguments()[argument].name(), " in method ", op.called_name, ")");
 }
 
@@ -31,14 +32,14 @@ at::Tensor move_to_device(const Op& op, size_t argument, const at::Tensor& tenso
   if (!allowed) {
     device_mismatch(op, argument, tensor.device());
   }
-  return tensor.to(c10::Device(c10::kPrivateUse1, 0));
+  return tensor.to(c10::Device(c10::kPrivateUse1));
 }
 
 // Replaces a boolean number by a device tensor. Neither promotes dtypes, but a tensor can be an
 // operand, so that traces with either value share a program.
 at::Tensor bool_tensor(bool value) {
   return at::full(
-      {}, value, at::TensorOptions().dtype(at::kBool).device(c10::Device(c10::kPrivateUse1, 0)));
+      {}, value, at::TensorOptions().dtype(at::kBool).device(c10::Device(c10::kPrivateUse1)));
 }
 
 void add_tensor(BoxedCall& call, const at::TensorImpl& tensor, bool operand) {
@@ -230,6 +231,37 @@ bool replace_elements(const Op& op, size_t index, c10::IValue& value) {
 }
 
 } // namespace
+
+c10::DeviceIndex device_of_call(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (device_count() == 1) {
+    return 0;
+  }
+  c10::DeviceIndex found = -1;
+  const auto check = [&](size_t argument, const c10::IValue& value) {
+    if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().is_privateuseone()) {
+      return;
+    }
+    const auto device = value.toTensor().device();
+    if (found >= 0 && found != device.index()) {
+      device_mismatch(op, argument, device, {c10::kPrivateUse1, found});
+    }
+    found = device.index();
+  };
+  std::optional<c10::DeviceIndex> requested;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& value = arguments[i];
+    if (value.isDevice()) {
+      requested = resolve_device(value.toDevice().index());
+    } else if (value.isTensorList() || value.isOptionalTensorList()) {
+      for (const auto& element : value.toListRef()) {
+        check(i, element);
+      }
+    } else {
+      check(i, value);
+    }
+  }
+  return requested.value_or(found);
+}
 
 bool replace_arguments(const Op& op, std::span<c10::IValue> arguments) {
   bool changed = false;

@@ -21,6 +21,10 @@ struct BoxedCall {
 // `replace_arguments` may replace it.
 bool read_call(BoxedCall& call, const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
+// Returns the index of the device on which a call makes its results: its argument `device`, or the
+// device of its tensors, or -1. Throws eager's error if its tensors are on several devices.
+c10::DeviceIndex device_of_call(const Op& op, c10::ArrayRef<c10::IValue> arguments);
+
 // Replaces arguments that cannot be recorded: CPU tensors that eager allows, lazily conjugated or
 // negated tensors, and TorchScript's lists. Returns false if nothing was replaced. Throws eager's
 // error if the devices differ.

@@ -10,6 +10,7 @@
 #include "graph/pending_trace.h"
 #include "ops/value_call.h"
 #include "support/counters.h"
+#include "support/device_index.h"
 #include "random/generator.h"
 #include "dispatch/boxed_call.h"
 #include "dispatch/cpu_fallback.h"
@@ -236,6 +237,7 @@ PendingTrace& begin_recording() {
 
 CallSpecPtr try_record(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& results) {
   auto& trace = begin_recording();
+  const DeviceScope scope(device_of_call(op, arguments));
   BoxedCall call;
   if (!read_call(call, op, arguments)) {
     return {};
@@ -285,6 +287,7 @@ CallSpecPtr try_record(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& re
 void record(Op& op, torch::jit::Stack* stack) {
   Results results;
   const auto arguments = torch::jit::last(*stack, op.arguments.size());
+  const DeviceScope scope(device_of_call(op, arguments));
   if (const auto spec = try_record(op, arguments, results)) {
     push_returns(op, *spec, results, stack);
   } else if (

@@ -202,4 +202,21 @@ Outcome run_job(Job& job) {
   }
 }
 
+FailurePtr begin_task(const JobPtr& job) {
+  for (const auto& input : job->inputs) {
+    if (input.buffer->state() == Buffer::State::failed) {
+      return input.buffer->failure();
+    }
+  }
+  try {
+    for (const auto& output : job->outputs) {
+      output->allocate();
+    }
+    job->task->begin(job);
+  } catch (const std::exception& error) {
+    return job->task->describe(error);
+  }
+  return nullptr;
+}
+
 } // namespace ftm

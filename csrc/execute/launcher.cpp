@@ -36,6 +36,7 @@ struct Launcher {
   FailurePtr unseen_failure;
   bool running = false; // the thread exists
   bool stopping = false;
+  bool abandons_tasks = false; // stopping, and tasks in flight are not waited for any more
   bool at_end = true; // the thread has stopped, or was never started
   bool given_up = false; // the last wait for results ended with an exception (of a signal handler)
   void (*resume)() = nullptr; // resumes stalled jobs; null if none are stalled
@@ -68,52 +69,83 @@ void visit_needed(const Job& job, Visit visit) {
 // Suspends all jobs that have not run, until one of their results is waited for.
 void suspend_jobs(Launcher& l) {
   for (const auto& job : l.jobs) {
-    job->suspended = true;
+    job->suspended = !job->in_flight;
   }
   interrupt_machine();
 }
 
-JobPtr first_not_suspended(const Launcher& l) {
-  const auto found =
-      std::find_if(l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) { return !job->suspended; });
+// Returns the first job that is neither suspended nor in flight, or null.
+JobPtr first_to_run(const Launcher& l) {
+  const auto found = std::find_if(l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) {
+    return !job->suspended && !job->in_flight;
+  });
   return found == l.jobs.end() ? nullptr : *found;
 }
 
+bool has_task_in_flight(const Launcher& l) {
+  return std::any_of(
+      l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) { return job->in_flight; });
+}
+
+// Whether a task in flight computes this value.
+bool is_in_flight(const Launcher& l, const BufferPtr& value) {
+  return std::any_of(l.jobs.begin(), l.jobs.end(), [&](const JobPtr& job) {
+    return job->in_flight &&
+           std::find(job->outputs.begin(), job->outputs.end(), value) != job->outputs.end();
+  });
+}
+
+// Whether a job must wait for a suspended one: it needs its result, or both are tasks, which keep
+// their order. (An input that is pending belongs to a suspended job or to a task in flight, since
+// all earlier jobs have run.)
+bool is_behind_suspended(const Launcher& l, const Job& job) {
+  bool needs_suspended = false;
+  visit_needed(job, [&](const BufferPtr& buffer) {
+    needs_suspended = needs_suspended || (is_pending(buffer) && !is_in_flight(l, buffer));
+  });
+  return needs_suspended ||
+         (job.task && std::any_of(l.jobs.begin(), l.jobs.end(), [&](const JobPtr& other) {
+            return other->task && other->suspended && other->number < job.number;
+          }));
+}
+
 // Returns the job to run next, or null. Jobs run in launch order. A job that depends on a suspended
-// job is suspended too. (An input that is pending belongs to a suspended job, since all earlier
-// jobs have run.)
+// job is suspended too.
 JobPtr next_job(Launcher& l) {
-  while (auto job = first_not_suspended(l)) {
+  while (auto job = first_to_run(l)) {
     if (!job->started) {
       return nullptr;
     }
-    bool needs_suspended = false;
-    visit_needed(*job, [&](const BufferPtr& buffer) {
-      needs_suspended = needs_suspended || is_pending(buffer);
-    });
-    if (!needs_suspended) {
-      return job;
+    if (!is_behind_suspended(l, *job)) {
+      bool is_computed = true;
+      visit_needed(
+          *job, [&](const BufferPtr& buffer) { is_computed = is_computed && !is_pending(buffer); });
+      return is_computed ? job : nullptr;
     }
     job->suspended = true;
   }
   return nullptr;
 }
 
-// Resumes the job that computes this value, and the suspended jobs on which it depends, all of
-// which precede it.
-void demand(Launcher& l, const BufferPtr& wanted) {
+// Resumes the jobs that are wanted, and the suspended jobs on which they depend, all of which
+// precede them. `is_wanted` is called with each job.
+template <typename IsWanted>
+void demand(Launcher& l, IsWanted is_wanted) {
   if (std::none_of(
           l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) { return job->suspended; })) {
     return;
   }
-  std::unordered_set<const Buffer*> values{wanted.get()};
+  std::unordered_set<const Buffer*> values;
+  bool needs_task = false; // and so all earlier tasks, which keep their order
   for (auto at = l.jobs.rbegin(); at != l.jobs.rend(); ++at) {
     Job& job = **at;
-    if (std::none_of(job.outputs.begin(), job.outputs.end(), [&](const BufferPtr& output) {
-          return values.count(output.get()) != 0;
-        })) {
+    const bool is_needed = std::any_of(
+        job.outputs.begin(), job.outputs.end(),
+        [&](const BufferPtr& output) { return values.count(output.get()) != 0; });
+    if (!is_needed && !(job.task && needs_task) && !is_wanted(job)) {
       continue;
     }
+    needs_task = needs_task || job.task != nullptr;
     if (std::exchange(job.suspended, false)) {
       l.changed->notify_all();
     }
@@ -125,6 +157,13 @@ void demand(Launcher& l, const BufferPtr& wanted) {
   }
 }
 
+// Resumes the job that computes this value.
+void demand_value(Launcher& l, const BufferPtr& wanted) {
+  demand(l, [&](const Job& job) {
+    return std::find(job.outputs.begin(), job.outputs.end(), wanted) != job.outputs.end();
+  });
+}
+
 void demand_all(Launcher& l) {
   for (const auto& job : l.jobs) {
     job->suspended = false;
@@ -132,10 +171,11 @@ void demand_all(Launcher& l) {
   l.changed->notify_all();
 }
 
-// Removes a suspended job whose results have no other references. Returns null if there is none.
+// Removes a suspended program whose results have no other references. Returns null if there is
+// none.
 JobPtr remove_unused(Launcher& l) {
   const auto found = std::find_if(l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) {
-    return job->suspended && job->started && job.use_count() == 1 &&
+    return job->suspended && job->started && !job->task && job.use_count() == 1 &&
            std::all_of(job->outputs.begin(), job->outputs.end(), [](const BufferPtr& output) {
              return output.use_count() == 1;
            });
@@ -166,12 +206,22 @@ void launch_jobs() {
     JobPtr job;
     l.changed->wait(lock, [&] {
       job = next_job(l);
-      return job || l.stopping;
+      return job || (l.stopping && (l.abandons_tasks || !has_task_in_flight(l)));
     });
     if (!job) {
       l.at_end = true; // stopping, and no job is left to run
       l.changed->notify_all();
       return;
+    }
+    if (job->task) {
+      job->in_flight = true;
+      lock.unlock();
+      if (auto failure = begin_task(job)) {
+        finish_task(job, std::move(failure));
+      }
+      job.reset();
+      lock.lock();
+      continue;
     }
     allow_runs();
     lock.unlock();
@@ -257,13 +307,14 @@ void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Demand demand, 
 // started yet because another thread is compiling it and this one must go on first.
 bool has_room_behind(const Launcher& l, const Job& job) {
   const auto is_ahead = [&](const JobPtr& other) {
-    return !other->suspended && other->number <= job.number;
+    return !other->suspended && !other->task && other->number <= job.number;
   };
   if (static_cast<size_t>(std::count_if(l.jobs.begin(), l.jobs.end(), is_ahead)) <=
       l.max_in_flight) {
     return true;
   }
-  return is_compile_thread && !first_not_suspended(l)->started;
+  const auto first = first_to_run(l);
+  return is_compile_thread && first && !first->started;
 }
 
 void check_fork(const Launcher& l) {
@@ -308,7 +359,7 @@ void enqueue(const JobPtr& job) {
   if (!l.running) {
     l.changed->wait(
         lock, [&] { return l.at_end; }); // a detached thread may still run the first job
-    l.stopping = l.at_end = false;
+    l.stopping = l.at_end = l.abandons_tasks = false;
     *l.thread = std::thread(launch_jobs);
     l.running = true;
   }
@@ -336,6 +387,57 @@ void abandon(const JobPtr& job, FailurePtr failure) noexcept {
     job->started = true;
     l.changed->notify_all();
   }
+}
+
+void start_task(const JobPtr& job) {
+  auto& l = launcher();
+  const std::lock_guard<std::mutex> guard(l.mutex);
+  job->started = true;
+  l.changed->notify_all();
+}
+
+void finish_task(const JobPtr& job, FailurePtr failure) {
+  auto& l = launcher();
+  std::vector<Input> inputs; // freed after the unlock, as the outputs
+  std::vector<BufferPtr> outputs;
+  const std::lock_guard<std::mutex> guard(l.mutex);
+  inputs.swap(job->inputs);
+  outputs.swap(job->outputs);
+  for (const auto& output : outputs) {
+    failure ? output->set_failed(failure) : output->set_ready();
+  }
+  if (failure && !failure->seen && !l.unseen_failure) {
+    l.unseen_failure = failure;
+  }
+  job->failure = std::move(failure);
+  job->in_flight = false;
+  job->ended = true;
+  const auto found = std::find(l.jobs.begin(), l.jobs.end(), job);
+  if (found != l.jobs.end()) {
+    l.jobs.erase(found);
+  }
+  l.changed->notify_all();
+}
+
+bool has_ended(const Job& job) {
+  const std::lock_guard<std::mutex> guard(launcher().mutex);
+  return job.ended;
+}
+
+bool wait_for_task(const JobPtr& job, std::chrono::milliseconds limit) {
+  park_if_shutting_down();
+  const GilRelease unlocked;
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  auto& l = launcher();
+  std::unique_lock<std::mutex> lock(l.mutex);
+  const auto is_late = [&] {
+    return limit.count() != 0 && std::chrono::steady_clock::now() >= deadline;
+  };
+  l.given_up = false;
+  wait_until(
+      l, lock, [&] { demand(l, [&](const Job& other) { return &other == job.get(); }); },
+      [&] { return job->ended || is_late(); });
+  return job->ended;
 }
 
 void stall(void (*resume)()) {
@@ -384,7 +486,7 @@ void wait_for(const BufferPtr& buffer) {
     if (waits) {
       check_fork(l);
       l.given_up = false;
-      wait_until(l, lock, [&] { demand(l, buffer); }, [&] { return !is_pending(buffer); });
+      wait_until(l, lock, [&] { demand_value(l, buffer); }, [&] { return !is_pending(buffer); });
     }
     failure = take_unseen(l);
   }
@@ -420,7 +522,7 @@ void set_max_in_flight(int jobs) {
   l.max_in_flight = static_cast<size_t>(jobs);
 }
 
-void stop_launcher() {
+void stop_launcher(std::chrono::milliseconds patience) {
   GilRelease unlocked;
   auto& l = launcher();
   std::unique_lock<std::mutex> lock(l.mutex);
@@ -432,6 +534,10 @@ void stop_launcher() {
     suspend_jobs(l);
   }
   l.changed->notify_all();
+  if (l.given_up || !l.changed->wait_for(lock, patience, [&] { return l.at_end; })) {
+    l.abandons_tasks = true;
+    l.changed->notify_all();
+  }
   if (l.given_up && !l.changed->wait_for(lock, kTick, [&] { return l.at_end; })) {
     // A run that has overwritten its inputs continues to its end; the process does not wait.
     l.thread->detach();

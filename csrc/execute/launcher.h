@@ -8,6 +8,8 @@
 
 #include "execute/job.h"
 
+#include <chrono>
+
 namespace ftm {
 
 // Appends a job to the launch order. Its inputs may be pending until `start`. Throws in a process
@@ -20,6 +22,18 @@ void start(const JobPtr& job, ProgramPtr program);
 // Replaces `start` for a job that cannot run: its results get their variables' old values, or
 // `failure`. Does nothing if the job was started.
 void abandon(const JobPtr& job, FailurePtr failure) noexcept;
+
+// Lets a job with a task begin in its turn. Does not wait.
+void start_task(const JobPtr& job);
+// Ends a job whose task has begun: its outputs are computed, or have failed. Any thread may call
+// it.
+void finish_task(const JobPtr& job, FailurePtr failure);
+// Whether a job's task has ended.
+bool has_ended(const Job& job);
+// Waits, without the GIL, until a job's task has ended, at most for `limit` unless that is 0.
+// Returns false if the limit has passed. Throws the exception of a signal handler, but not the
+// task's failure.
+bool wait_for_task(const JobPtr& job, std::chrono::milliseconds limit);
 
 // Declares that enqueued jobs cannot be started until `resume` is called. A thread that waits for
 // jobs calls it. It may throw, and may stall again.
@@ -56,8 +70,8 @@ void wait_for_all();
 // below 1.
 void set_max_in_flight(int jobs);
 // Waits for all jobs that are not suspended, and ends the thread. The next `enqueue` starts it
-// again.
-void stop_launcher();
+// again. Waits for tasks at most `patience`, since the processes that they need may have failed.
+void stop_launcher(std::chrono::milliseconds patience);
 
 // Whether an exception (of a signal handler) ended the last wait for results.
 bool was_interrupted();

@@ -5,6 +5,7 @@
 #include "ops/value_call.h"
 #include "ops/compiled_ops.h"
 #include "support/counters.h"
+#include "support/device_index.h"
 #include "support/strict_mode.h"
 #include "dispatch/record.h"
 #include "sync/cut_trace.h"
@@ -27,16 +28,15 @@ namespace {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
-void check_placement(
+// Returns the index of the device on which a factory makes its tensor.
+c10::DeviceIndex placement(
     std::optional<at::Layout> layout, std::optional<at::Device> device,
     std::optional<bool> pin_memory) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       layout.value_or(at::kStrided) == at::kStrided, "device ftm has strided tensors only, not ",
       layout.value_or(at::kStrided));
   TORCH_CHECK(!pin_memory.value_or(false), "only dense CPU tensors can be pinned");
-  TORCH_CHECK(
-      !device || device->index() <= 0, "invalid device ordinal ", device.value_or(at::kCPU),
-      ": there is one device, ftm:0");
+  return device ? device->index() : c10::DeviceIndex{-1};
 }
 
 // torch.use_deterministic_algorithms fills uninitialized memory with NaN, or the largest integer.
@@ -56,7 +56,7 @@ at::Tensor empty(
     at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
     std::optional<at::Device> device, std::optional<bool> pin_memory,
     std::optional<at::MemoryFormat> memory_format) {
-  check_placement(layout, device, pin_memory);
+  const DeviceScope scope(placement(layout, device, pin_memory));
   return fill_if_deterministic(
       at::detail::empty_generic(
           sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys,
@@ -67,7 +67,7 @@ at::Tensor empty_strided(
     at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
     std::optional<at::Layout> layout, std::optional<at::Device> device,
     std::optional<bool> pin_memory) {
-  check_placement(layout, device, pin_memory);
+  const DeviceScope scope(placement(layout, device, pin_memory));
   return fill_if_deterministic(
       at::detail::empty_strided_generic(
           sizes, strides, c10::GetAllocator(c10::kPrivateUse1), kKeys,
@@ -198,6 +198,7 @@ at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
 }
 
 at::Tensor& set_nothing(at::Tensor& self) {
+  const DeviceScope scope(self.device().index());
   return set_storage(self, make_storage(0), 0, {0}, {});
 }
 

@@ -69,7 +69,7 @@ void run_on_cpu(const Op& op, torch::jit::Stack& stack) {
     if (op.returns[i].argument >= 0) {
       result = arguments[op.returns[i].argument];
     } else if (result.isTensor() && result.toTensor().defined()) {
-      result = result.toTensor().to(c10::Device(c10::kPrivateUse1, 0));
+      result = result.toTensor().to(c10::Device(c10::kPrivateUse1));
     }
   }
 }

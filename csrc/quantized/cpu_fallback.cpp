@@ -61,7 +61,7 @@ void run_with_cpu_tensors(const c10::OperatorHandle& handle, torch::jit::Stack& 
     });
     stack[i] = argument != copies.end()
                    ? arguments[argument - copies.begin()]
-                   : c10::IValue(stack[i].toTensor().to(c10::Device(c10::kPrivateUse1, 0)));
+                   : c10::IValue(stack[i].toTensor().to(c10::Device(c10::kPrivateUse1)));
   }
 }
 

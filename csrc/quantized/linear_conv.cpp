@@ -69,7 +69,7 @@ struct Weights {
   ScalingCache scalings;
 };
 
-const c10::Device kOnDevice{c10::kPrivateUse1, 0};
+const c10::Device kOnDevice{c10::kPrivateUse1};
 
 // Cache of unpacked weights, for the lifetime of the packed ones. Tensors are destroyed without the
 // lock, as above.

@@ -22,7 +22,7 @@
 namespace ftm {
 namespace {
 
-const c10::Device kDevice{c10::kPrivateUse1, 0};
+const c10::Device kDevice{c10::kPrivateUse1};
 
 // --- from floats and integers ---
 

@@ -1,11 +1,15 @@
 #include "random/generator.h"
 
+#include "support/device_index.h"
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/Utils.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <c10/core/GeneratorImpl.h>
 
+#include <array>
 #include <cstring>
+#include <mutex>
 
 namespace ftm {
 namespace {
@@ -16,9 +20,10 @@ thread_local bool has_local_offset = false;
 
 class PhiloxGenerator final : public c10::GeneratorImpl {
  public:
-  explicit PhiloxGenerator(bool is_default)
+  PhiloxGenerator(c10::DeviceIndex device, bool is_default)
       : GeneratorImpl(
-            c10::Device(c10::kPrivateUse1, 0), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+            c10::Device(c10::kPrivateUse1, device),
+            c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         is_default_(is_default) {}
 
   void set_current_seed(uint64_t seed) override {
@@ -63,7 +68,7 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
  private:
   bool is_own() const { return is_default_ && has_local_offset; }
   PhiloxGenerator* clone_impl() const override {
-    auto* copy = new PhiloxGenerator(/*is_default=*/false);
+    auto* copy = new PhiloxGenerator(device().index(), /*is_default=*/false);
     copy->seed_ = seed_;
     copy->offset_ = get_offset();
     return copy;
@@ -76,14 +81,20 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
 
 } // namespace
 
-const at::Generator& default_generator() {
-  static const auto* generator =
-      new at::Generator(at::make_generator<PhiloxGenerator>(/*is_default=*/true));
-  return *generator;
+const at::Generator& default_generator(c10::DeviceIndex device) {
+  static auto* generators = new std::array<at::Generator, kMaxDevices>;
+  static std::mutex mutex; // acquired alone
+  const auto index = resolve_device(device);
+  const std::lock_guard<std::mutex> guard(mutex);
+  auto& generator = (*generators)[index];
+  if (!generator.defined()) {
+    generator = at::make_generator<PhiloxGenerator>(index, /*is_default=*/true);
+  }
+  return generator;
 }
 
-at::Generator make_generator() {
-  return at::make_generator<PhiloxGenerator>(/*is_default=*/false);
+at::Generator make_generator(c10::DeviceIndex device) {
+  return at::make_generator<PhiloxGenerator>(resolve_device(device), /*is_default=*/false);
 }
 
 LocalRandomOffset::LocalRandomOffset() {

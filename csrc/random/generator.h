@@ -13,8 +13,9 @@ namespace ftm {
 // capture.
 RandomDraw next_random_draw(const c10::IValue& generator);
 
-// Returns the device's default generator, which lives for the rest of the process.
-const at::Generator& default_generator();
+// Returns a device's default generator, which lives for the rest of the process; -1 for that of the
+// current device.
+const at::Generator& default_generator(c10::DeviceIndex device = -1);
 
 // For its lifetime, the default generator's offset starts at 0 on this thread, and draws on this
 // thread leave the shared offset unchanged. Other threads are not affected. Instances must not
@@ -27,7 +28,7 @@ class LocalRandomOffset {
   LocalRandomOffset& operator=(const LocalRandomOffset&) = delete;
 };
 
-// Makes a generator with the default seed.
-at::Generator make_generator();
+// Makes a generator of a device with the default seed; -1 for the current device.
+at::Generator make_generator(c10::DeviceIndex device);
 
 } // namespace ftm

@@ -1,6 +1,7 @@
 #include "tensor/storage.h"
 
 #include "ops/value_call.h"
+#include "support/device_index.h"
 #include "tensor/storage_variable.h"
 #include "tensor/tensor_access.h"
 #include "tensor/view_access.h"
@@ -22,6 +23,7 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes) {
     return;
   }
   Variable* created = nullptr;
+  const DeviceScope scope(storage.device().index());
   c10::DataPtr pointer = make_data_ptr(static_cast<int64_t>(nbytes), &created);
   {
     const RecorderLock lock(recorder_mutex());

@@ -2,6 +2,7 @@
 
 #include "memory/memory_pool.h"
 #include "support/capture_mode.h"
+#include "support/device_index.h"
 #include "tensor/fake_addresses.h"
 
 #include <torch/csrc/lazy/backend/backend_interface.h>
@@ -126,7 +127,7 @@ c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created) {
   }
   made_storage.store(true, std::memory_order_relaxed);
   void* address = variable->address();
-  return {address, variable.release(), &delete_variable, c10::Device(c10::kPrivateUse1, 0)};
+  return {address, variable.release(), &delete_variable, current_device()};
 }
 
 bool device_was_used() {

@@ -66,8 +66,8 @@ class Variable final : private VariableState, public torch::lazy::LazyTensor {
   void* address_ = nullptr;
 };
 
-// Makes the data pointer of a new storage of `nbytes` bytes. Throws c10::OutOfMemoryError.
-// `created`, if not null, receives the variable, which the pointer owns.
+// Makes the data pointer of a new storage of `nbytes` bytes on the current device. Throws
+// c10::OutOfMemoryError. `created`, if not null, receives the variable, which the pointer owns.
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created = nullptr);
 
 // Whether this process has made a storage on the device.

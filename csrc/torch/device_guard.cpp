@@ -1,7 +1,7 @@
 #include "torch/device_guard.h"
 
 #include "sync/cut_trace.h"
-#include "torch/device_index.h"
+#include "support/device_index.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -12,18 +12,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One device with one stream: everything runs in recording order.
+// Each device has one stream: everything runs in recording order.
 struct FtmGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::kPrivateUse1; }
   c10::Device exchangeDevice(c10::Device device) const override {
-    check_device(device.index());
-    return only_device();
+    const auto old = current_device();
+    set_current_device(device.index());
+    return old;
   }
-  c10::Device getDevice() const override { return only_device(); }
-  void setDevice(c10::Device device) const override { check_device(device.index()); }
-  void uncheckedSetDevice(c10::Device) const noexcept override {}
-  c10::Stream getStream(c10::Device) const override {
-    return c10::Stream(c10::Stream::DEFAULT, only_device());
+  c10::Device getDevice() const override { return current_device(); }
+  void setDevice(c10::Device device) const override { set_current_device(device.index()); }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    if (device.index() < device_count()) {
+      set_current_device(device.index());
+    }
+  }
+  c10::Stream getStream(c10::Device device) const override {
+    return c10::Stream(
+        c10::Stream::DEFAULT, c10::Device(c10::kPrivateUse1, resolve_device(device.index())));
   }
   c10::Stream getDefaultStream(c10::Device device) const override { return getStream(device); }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
@@ -31,7 +37,9 @@ struct FtmGuard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream getNewStream(c10::Device device, int) const override { return getStream(device); }
   c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
-  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    return static_cast<c10::DeviceIndex>(device_count());
+  }
   // The default value means all dtypes.
   c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
   // An event on the only stream has happened once the stream is idle. A timing event waits for

@@ -3,7 +3,7 @@
 #include "random/generator.h"
 #include "tensor/storage.h"
 #include "torch/pinned_allocator.h"
-#include "torch/device_index.h"
+#include "support/device_index.h"
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
@@ -14,27 +14,28 @@ struct FtmHooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  c10::DeviceIndex deviceCount() const override { return 1; }
-  void setCurrentDevice(c10::DeviceIndex device) const override { check_device(device); }
-  c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  c10::DeviceIndex deviceCount() const override {
+    return static_cast<c10::DeviceIndex>(device_count());
+  }
+  void setCurrentDevice(c10::DeviceIndex device) const override { set_current_device(device); }
+  c10::DeviceIndex getCurrentDevice() const override { return current_device().index(); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
-    check_device(device);
-    return 0;
+    const auto old = current_device().index();
+    set_current_device(device);
+    return old;
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override {
     return exchangeDevice(device);
   }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
-    check_device(device);
-    return default_generator();
+    return default_generator(device);
   }
   at::Generator getNewGenerator(c10::DeviceIndex device) const override {
-    check_device(device);
-    return make_generator();
+    return make_generator(device);
   }
   at::Allocator* getPinnedMemoryAllocator() const override { return host_allocator(); }
   bool isPinnedPtr(const void* address) const override { return is_pinned(address); }
-  at::Device getDeviceFromPtr(void*) const override { return only_device(); }
+  at::Device getDeviceFromPtr(void*) const override { return current_device(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t nbytes) const override {
     resize_storage(*storage.unsafeGetStorageImpl(), nbytes);
   }

@@ -98,7 +98,7 @@ class FtmBackend final : public lazy::BackendImplInterface {
  public:
   void PrepareToExit() const override {
     stop_compile_thread();
-    stop_launcher();
+    stop_launcher(/*patience=*/std::chrono::seconds(10));
   }
   void SetRngSeed(size_t seed) const override {
     auto generator = default_generator();

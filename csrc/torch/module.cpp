@@ -1,5 +1,6 @@
 // The Python module `ftm_lazy._C`.
 #include "capture/bindings.h"
+#include "distributed/bindings.h"
 #include "graph/loop_detector.h"
 #include "graph/source_location.h"
 #include "kernels/copy.h"
@@ -9,6 +10,7 @@
 #include "ops/op_info.h"
 #include "ops/schema_annotations.h"
 #include "support/counters.h"
+#include "support/device_index.h"
 #include "support/shutdown.h"
 #include "support/metrics.h"
 #include "support/gil.h"
@@ -103,20 +105,20 @@ py::object trace_of_tensors(const std::vector<at::Tensor>& tensors) {
   return recorded_trace(trace_of_pending(values));
 }
 
-py::bytes rng_state() {
-  auto generator = default_generator();
+py::bytes rng_state(int device) {
+  auto generator = default_generator(static_cast<c10::DeviceIndex>(device));
   const std::lock_guard<std::mutex> guard(generator.mutex());
   const uint64_t words[2] = {generator.current_seed(), generator.get_offset()};
   return py::bytes(reinterpret_cast<const char*>(words), sizeof(words));
 }
 
-void set_rng_state(const std::string& state) {
+void set_rng_state(const std::string& state, int device) {
   uint64_t words[2];
   TORCH_CHECK_VALUE(
       state.size() == sizeof(words), "RNG state of device ftm has ", sizeof(words),
       " bytes, this one has ", state.size());
   std::memcpy(words, state.data(), sizeof(words));
-  auto generator = default_generator();
+  auto generator = default_generator(static_cast<c10::DeviceIndex>(device));
   const std::lock_guard<std::mutex> guard(generator.mutex());
   generator.set_current_seed(words[0]);
   generator.set_offset(words[1]);
@@ -186,13 +188,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_wait", without_gil<&wait_for_all>());
   m.def(
       "_shutdown",
-      [] {
+      [](double patience) {
         wait_for_autograd();
         begin_shutdown();
         stop_compile_thread();
-        stop_launcher();
+        stop_launcher(std::chrono::milliseconds(static_cast<int64_t>(1000 * patience)));
       },
-      no_gil);
+      py::arg("patience"), no_gil);
   m.def("_trace", torch::wrap_pybind_function(&trace_of_tensors), py::arg("tensors"));
 
   m.def("_counters", &counter_values);
@@ -213,17 +215,18 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_launches", &launches);
   m.def("_last_program", &last_program);
 
-  m.def("_seed", [] {
-    auto generator = default_generator();
-    const std::lock_guard<std::mutex> guard(generator.mutex());
-    return generator.seed();
-  });
   m.def("_initial_seed", [] { return default_generator().current_seed(); });
-  m.def("_get_rng_state", &rng_state);
-  m.def("_set_rng_state", torch::wrap_pybind_function(&ftm::set_rng_state));
-  m.def("_default_generator", [] {
-    return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator()));
-  });
+  m.def("_get_rng_state", &rng_state, py::arg("device"));
+  m.def(
+      "_set_rng_state", torch::wrap_pybind_function(&ftm::set_rng_state), py::arg("state"),
+      py::arg("device"));
+  m.def(
+      "_default_generator",
+      [](int device) {
+        return py::reinterpret_steal<py::object>(
+            THPGenerator_Wrap(default_generator(static_cast<c10::DeviceIndex>(device))));
+      },
+      py::arg("device"));
 
   m.def("_read_only_dlpack", torch::wrap_pybind_function(&read_only_dlpack), py::arg("tensor"));
   m.def("_memory_segments", &segment_rows);
@@ -242,6 +245,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   bind_capture(m);
   bind_recorded_trace(m);
+  bind_distributed(m);
 
   m.def("_set_recording", torch::wrap_pybind_function(&set_annotations), py::arg("rows"));
   m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops), py::arg("native_ops"));
@@ -270,6 +274,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       },
       no_gil);
   m.def("_in_bad_fork", &in_bad_fork);
-  m.def("_device_count", [] { return 1; });
+  m.def("_device_count", &device_count);
+  m.def("_set_device_count", torch::wrap_pybind_function(&set_device_count));
+  m.def("_current_device", [] { return static_cast<int>(current_device().index()); });
+  m.def("_set_current_device", torch::wrap_pybind_function([](int index) {
+          set_current_device(static_cast<c10::DeviceIndex>(index));
+        }));
   m.def("_device_was_used", &device_was_used);
 }

@@ -91,6 +91,23 @@ def _torchrun(module: Any) -> None:
     module.determine_local_world_size = determine_local_world_size
 
 
+def _default_backend(module: Any) -> None:
+    """Patch ``init_process_group`` without a backend: the group also takes CPU tensors.
+
+    Without ftm it is gloo for CPU tensors, which programs that train on the CPU rely on.
+    """
+    initialize = module.BackendConfig.__init__
+
+    @functools.wraps(initialize)
+    def initialize_with_cpu(self: Any, backend: Any) -> None:
+        initialize(self, backend)
+        name = private_names.privateuse1_name()
+        if str(backend) == module.Backend.UNDEFINED and name in self.device_backend_map:
+            self.device_backend_map.setdefault("cpu", module.Backend.GLOO)
+
+    module.BackendConfig.__init__ = initialize_with_cpu
+
+
 def install() -> None:
     """Patch the functions, now or when their modules are imported."""
     import_hooks.patch(
@@ -99,6 +116,7 @@ def install() -> None:
             "torch.nn.attention.flex_attention": _flex_attention,
             "torch.distributed.fsdp._fully_shard._fully_shard": _default_mesh,
             "torch.distributed._composable.replicate_with_fsdp": _default_mesh,
+            "torch.distributed.distributed_c10d": _default_backend,
             "torch.distributed.run": _torchrun,
         }
     )

@@ -33,6 +33,9 @@ __all__ = [
 
 _REINSTALL = "run `pip install --no-build-isolation --force-reinstall --no-deps .` in ftm's sources"
 
+_EXIT_PATIENCE = 60.0
+"""Seconds for which the end of a process waits for its collectives in flight."""
+
 _registered = False
 _initialized = False
 _step_holds = 0  # see hold_steps
@@ -70,7 +73,7 @@ def register() -> None:
             f"ftm_lazy._C, the recorder, does not load ({error}): {_REINSTALL}"
         ) from error
     from ftm_lazy import inductor
-    from ftm_lazy.device import device_choice_patches, dlpack, torch_ftm
+    from ftm_lazy.device import device_choice_patches, device_index, dlpack, torch_ftm
     from ftm_lazy.integrations import (
         data_parallel,
         flex_attention,
@@ -81,6 +84,7 @@ def register() -> None:
     )
     from ftm_lazy.legacy_storages import legacy_storages
 
+    device_index.set_requested_count()
     torch._register_device_module(NAME, torch_ftm)
     torch.ftm = torch_ftm  # whatever the device's name
     for name in ("amp", "memory", "nvtx", "streams"):  # for `import torch.ftm.amp`
@@ -238,7 +242,10 @@ def _shut_down() -> None:
     from ftm_lazy import _C
 
     if _initialized and not _C._in_bad_fork():  # a forked child does not own the machine
-        _C._shutdown()
+        # After an error, the other processes may wait for a collective that never comes, and end
+        # only when this process does.
+        failed = hasattr(sys, "last_value")
+        _C._shutdown(patience=0.0 if failed else _EXIT_PATIENCE)
 
 
 def hold_steps(by: int) -> None:

@@ -1,6 +1,6 @@
 """`torch.ftm.Stream`, `torch.ftm.Event` and their functions, for programs with several streams.
 
-The device has one stream: everything runs in the order in which it was recorded. So waiting for
+Each device has one stream: everything runs in the order in which it was recorded. So waiting for
 another stream's event does nothing, and a timing event first runs all earlier operations.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ftm_lazy.device.device_index import index_of
 from ftm_lazy.device.device_name import NAME
 
 __all__ = [
@@ -67,7 +68,7 @@ class Event(torch.Event, metaclass=_OfDevice):
 
 def _device(device: torch.device | str | int | None) -> torch.device:
     if device is None or isinstance(device, int):
-        return torch.device(NAME, device or 0)
+        return torch.device(NAME, index_of(device))
     return torch.device(device)
 
 

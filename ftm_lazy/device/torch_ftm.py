@@ -1,7 +1,9 @@
 """`torch.ftm`: the device module, with the interface of `torch.cuda`.
 
-There is one device, the machine with all its cores, and one stream. Functions with a `device`
-argument raise ValueError for a device of another type and RuntimeError for an index other than 0.
+There is one device, the machine with all its cores; FTM_DEVICES and torchrun change their number.
+All devices of a process share the machine and its memory. Each has one stream and a generator.
+Functions with a `device` argument raise ValueError for a device of another type and RuntimeError
+for an index that no device has.
 """
 
 from __future__ import annotations
@@ -126,21 +128,22 @@ def is_available() -> bool:
 
 
 def current_device() -> int:
-    """Return the index of the current device, which is 0."""
-    return 0
+    """Return the index of this thread's current device, on which new tensors are made."""
+    return _C._current_device()
 
 
 def set_device(device: Device) -> None:
-    """Check that `device` exists; as the only device it is already current.
+    """Set this thread's current device.
 
     Args:
-        device: The device, its name or index.
+        device: The device, its name or index; a negative index changes nothing.
     """
-    index_of(device)
+    if not (isinstance(device, int) and device < 0):
+        _C._set_current_device(index_of(device))
 
 
 class device:
-    """Context manager that selects a device, for code written for several devices.
+    """Context manager that makes a device the current one.
 
     Args:
         device: The device, its name or index.
@@ -148,12 +151,14 @@ class device:
 
     def __init__(self, device: Device) -> None:
         self.idx = index_of(device)
+        self.prev_idx = -1
 
     def __enter__(self) -> None:
-        return None
+        self.prev_idx = _C._current_device()
+        _C._set_current_device(self.idx)
 
     def __exit__(self, *exception: object) -> None:
-        return None
+        _C._set_current_device(self.prev_idx)
 
 
 class device_of(device):
@@ -168,10 +173,8 @@ class device_of(device):
 
 
 def can_device_access_peer(device: Device, peer_device: Device) -> bool:
-    """Return False: there is one device, and a device is not its own peer."""
-    index_of(device)
-    index_of(peer_device)
-    return False
+    """Return whether the devices differ: all of a process share their memory."""
+    return index_of(device) != index_of(peer_device)
 
 
 def synchronize(device: Device = None) -> None:
@@ -235,31 +238,32 @@ def ipc_collect() -> None:
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the device's generator; `torch.manual_seed` also does this.
+    """Seed the current device's generator; `torch.manual_seed` seeds those of all devices.
 
     Args:
         seed: An integer, as of `torch.manual_seed`.
     """
-    _C._default_generator().manual_seed(int(seed))
+    _C._default_generator(current_device()).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     """Seed the generators of all devices."""
-    manual_seed(seed)
+    for index in range(device_count()):
+        _C._default_generator(index).manual_seed(int(seed))
 
 
 def seed() -> None:
-    """Seed the device's generator with a number from the operating system."""
-    _C._default_generator().seed()
+    """Seed the current device's generator with a number from the operating system."""
+    _C._default_generator(current_device()).seed()
 
 
 def seed_all() -> None:
-    """Seed the generators of all devices with a number from the operating system."""
-    seed()
+    """Seed the generators of all devices with one number from the operating system."""
+    manual_seed_all(_C._default_generator(0).seed())
 
 
 def initial_seed() -> int:
-    """Return the last seed of the device's generator."""
+    """Return the last seed of the current device's generator."""
     return _C._initial_seed()
 
 
@@ -272,13 +276,12 @@ def get_rng_state(device: Device = NAME) -> torch.Tensor:
     Returns:
         A uint8 tensor [n] on the CPU, for `set_rng_state`.
     """
-    index_of(device)
-    return torch.frombuffer(bytearray(_C._get_rng_state()), dtype=torch.uint8)
+    return torch.frombuffer(bytearray(_C._get_rng_state(index_of(device))), dtype=torch.uint8)
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
     """Return the states of all devices' generators, one uint8 tensor each."""
-    return [get_rng_state()]
+    return [get_rng_state(index) for index in range(device_count())]
 
 
 def set_rng_state(new_state: torch.Tensor, device: Device = NAME) -> None:
@@ -288,8 +291,7 @@ def set_rng_state(new_state: torch.Tensor, device: Device = NAME) -> None:
         new_state: A uint8 tensor that `get_rng_state` returned.
         device: The device, its name or index.
     """
-    index_of(device)
-    _C._set_rng_state(bytes(new_state.cpu().to(torch.uint8).tolist()))
+    _C._set_rng_state(bytes(new_state.cpu().to(torch.uint8).tolist()), index_of(device))
 
 
 def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
@@ -336,5 +338,5 @@ def __getattr__(name: str) -> Any:
     if name == "_initialized":
         return is_initialized()
     if name == "default_generators":
-        return (_C._default_generator(),)
+        return tuple(_C._default_generator(index) for index in range(device_count()))
     raise AttributeError(f"module 'torch.ftm' has no attribute {name!r}")

@@ -1,10 +1,11 @@
-"""The choice of ftm, and mixed precision, in Accelerate and Transformers.
+"""The choice of ftm, mixed precision and several processes, in Accelerate and Transformers.
 
 Both libraries run on ftm if the environment has ``ACCELERATE_TORCH_DEVICE=ftm``, which is also how
 a default device (`is_default`) becomes theirs. ``device_map="auto"`` then means ftm. But Accelerate
 rejects ``fp16`` for devices that are not on its list, and creates a gradient scaler for CUDA;
-Transformers rejects ``bf16`` in the same way. The patches change both checks for ftm when the
-libraries are imported.
+Transformers rejects ``bf16`` in the same way. Under torchrun, Accelerate looks for the devices on
+its list, and finds none; then each process would train alone, on all data. The patches change these
+checks for ftm when the libraries are imported.
 """
 
 from __future__ import annotations
@@ -95,11 +96,49 @@ def _allow_bf16(training_args: Any) -> None:
     training_args.is_torch_bf16_gpu_available = lambda: _is_chosen() or original()
 
 
+def _distribute(state: ModuleType) -> None:
+    """Patch ``PartialState``, which connects the processes of torchrun.
+
+    As for CUDA, process i of a host uses device i.
+    """
+    partial_state = state.PartialState
+    prepare, set_device = partial_state._prepare_backend, partial_state.set_device
+
+    @functools.wraps(prepare)
+    def prepare_backend(
+        self: Any, cpu: bool = False, sagemaker_dp: bool = False, backend: str | None = None
+    ) -> tuple[str | None, Any]:
+        if _is_chosen() and not cpu and int(os.environ.get("LOCAL_RANK", "-1")) != -1:
+            return backend or _name(), state.DistributedType.MULTI_GPU
+        chosen: tuple[str | None, Any] = prepare(self, cpu, sagemaker_dp, backend)
+        return chosen
+
+    @functools.wraps(set_device)
+    def set_local_device(self: Any) -> None:
+        if (
+            self.device is not None
+            and self.device.type == _name()
+            and self.device.index is None
+            and self.distributed_type != state.DistributedType.NO
+        ):
+            index = self.local_process_index % torch.ftm.device_count()
+            self.device = torch.device(_name(), index)
+            torch.ftm.set_device(index)
+        set_device(self)
+
+    partial_state._prepare_backend, partial_state.set_device = prepare_backend, set_local_device
+
+
+def _patch_state(state: ModuleType) -> None:
+    _choose_default(state)
+    _distribute(state)
+
+
 def install() -> None:
     """Patch both libraries, now or when they are imported."""
     import_hooks.patch(
         {
-            "accelerate.state": _choose_default,
+            "accelerate.state": _patch_state,
             "accelerate.accelerator": _allow_fp16,
             "transformers.modeling_utils": _map_automatically,
             "transformers.training_args": _allow_bf16,

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ftm_lazy.device import device_index
 from ftm_lazy.device.default_device import is_default
 from ftm_lazy.integrations import import_hooks
 from ftm_lazy.torch_version import private_names
@@ -30,9 +31,10 @@ class _FTMAccelerator:
     """Methods of Lightning's accelerator; the base class differs between Lightning's packages."""
 
     def setup_device(self, device: torch.device) -> None:
-        """Check that `device` is ftm."""
+        """Make `device` the current one, after checking that it is ftm."""
         if device.type != _name():
             raise ValueError(f"the device should be {_name()}, found {device}")
+        torch.ftm.set_device(device)
 
     def teardown(self) -> None:
         """Do nothing: compiled programs are kept for the next run."""
@@ -46,10 +48,22 @@ class _FTMAccelerator:
 
     @staticmethod
     def parse_devices(devices: Any) -> list[int]:
-        """Return the index of the only device; ValueError if more are requested."""
-        if devices in (1, -1, "1", "-1", "auto", [0], "0,"):
-            return [0]
-        raise ValueError(f"there is one device {_name()}: devices={devices!r} is not available")
+        """Return the indices of the requested devices, one for each process.
+
+        The machine is emulated, so a number of devices is always available: processes that
+        Lightning starts find it in ``FTM_DEVICES``.
+
+        Args:
+            devices: A number (-1: all), indices, or either as text.
+        """
+        if isinstance(devices, str):
+            listed = [int(index) for index in devices.split(",") if index.strip()]
+            devices = listed if "," in devices else listed[0]
+        if isinstance(devices, int):
+            devices = range(device_index.device_count() if devices == -1 else devices)
+        indices = [int(index) for index in devices]
+        device_index.provide(max(indices) + 1)
+        return indices
 
     @staticmethod
     def get_parallel_devices(devices: Any) -> list[torch.device]:
@@ -58,8 +72,8 @@ class _FTMAccelerator:
 
     @staticmethod
     def auto_device_count() -> int:
-        """Return 1."""
-        return 1
+        """Return the number of devices of this process."""
+        return device_index.device_count()
 
     @staticmethod
     def is_available() -> bool:
@@ -96,7 +110,7 @@ def _register_accelerator(connector: ModuleType) -> None:
     def strategy(self: Any) -> Any:
         chosen = choose_strategy(self)
         if is_chosen(self) and isinstance(chosen, connector.SingleDeviceStrategy):
-            return connector.SingleDeviceStrategy(device=torch.device(_name(), 0))
+            return connector.SingleDeviceStrategy(device=self._parallel_devices[0])
         return chosen
 
     @functools.wraps(make_precision)
@@ -116,8 +130,45 @@ def _register_accelerator(connector: ModuleType) -> None:
     kind._choose_auto_accelerator = staticmethod(auto)
 
 
+def _wrap_without_device_ids(ddp: ModuleType) -> None:
+    """Patch the strategy ``ddp``: with device indices, it would create a stream of CUDA.
+
+    Without indices `DistributedDataParallel` takes the device of the model.
+
+    Args:
+        ddp: The module of the strategy, of the trainer or of Fabric.
+    """
+    strategy = ddp.DDPStrategy
+    name = next(
+        name
+        for name in ("determine_ddp_device_ids", "_determine_ddp_device_ids")
+        if hasattr(strategy, name)
+    )
+    determine = getattr(strategy, name)
+
+    @functools.wraps(determine)
+    def device_ids(self: Any) -> list[int] | None:
+        if self.root_device.type == _name():
+            return None
+        found: list[int] | None = determine(self)
+        return found
+
+    setattr(strategy, name, device_ids)
+
+
 def install() -> None:
     """Patch Lightning's packages, now or when they are imported."""
+    import_hooks.patch(
+        dict.fromkeys(
+            (
+                "lightning.pytorch.strategies.ddp",
+                "pytorch_lightning.strategies.ddp",
+                "lightning.fabric.strategies.ddp",
+                "lightning_fabric.strategies.ddp",
+            ),
+            _wrap_without_device_ids,
+        )
+    )
     import_hooks.patch(
         dict.fromkeys(
             (

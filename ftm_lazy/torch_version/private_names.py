@@ -22,7 +22,6 @@ __all__ = [
     "mkldnn_enabled",
     "privateuse1_name",
     "set_mkldnn_enabled",
-    "work_of_future",
 ]
 
 c_module = torch._C
@@ -68,8 +67,3 @@ def set_mkldnn_enabled(enabled: bool) -> None:
 def excluding_autocast() -> Any:
     """Return a context in which the device's autocast kernels are skipped."""
     return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(AUTOCAST))
-
-
-def work_of_future(future: torch.futures.Future[Any]) -> Any:
-    """Return a ``torch.distributed.Work`` that completes when the future does."""
-    return torch._C._distributed_c10d._create_work_from_future(future)

@@ -16,7 +16,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from ftm_lazy.distributed.process_group import HostProcessGroup
+from ftm_lazy import _C
+from ftm_lazy.distributed import process_group
 
 __all__ = [
     "collective",
@@ -103,10 +104,10 @@ def store() -> dist.Store:
 
 
 _lock = threading.Lock()
-_groups: dict[tuple[int, ...], HostProcessGroup] = {}
+_groups: dict[tuple[int, ...], _C.GroupBackend] = {}
 
 
-def group(groups: Sequence[Sequence[int]] | None = None) -> tuple[HostProcessGroup, list[int]]:
+def group(groups: Sequence[Sequence[int]] | None = None) -> tuple[_C.GroupBackend, list[int]]:
     """Return this process's process group and the ordinals in it.
 
     Args:
@@ -125,7 +126,7 @@ def group(groups: Sequence[Sequence[int]] | None = None) -> tuple[HostProcessGro
         if ordinals not in _groups:
             prefix = dist.PrefixStore("collectives/" + ",".join(map(str, ordinals)), store())
             rank = ordinals.index(ordinal())
-            _groups[ordinals] = HostProcessGroup(prefix, rank, len(ordinals), _TIMEOUT)
+            _groups[ordinals] = process_group.create(prefix, rank, len(ordinals), _TIMEOUT)
         return _groups[ordinals], list(ordinals)
 
 

@@ -100,13 +100,13 @@ def test_fabric() -> None:
     assert losses == pytest.approx(expected, rel=2e-2)
 
 
-def test_there_is_one_device() -> None:
-    made = subprocess.run(
-        [sys.executable, "-c", "import lightning as L; L.Trainer(accelerator='ftm', devices=2)"],
-        capture_output=True,
-        text=True,
-    )
-    assert (
-        made.returncode == 1
-        and "there is one device ftm: devices=2 is not available" in made.stderr
-    )
+SEVERAL = """
+import lightning as L, torch
+trainer = L.Trainer(accelerator="ftm", devices=2, logger=False, enable_checkpointing=False)
+print(trainer.num_devices, type(trainer.strategy).__name__, torch.ftm.device_count())
+"""
+
+
+def test_several_devices_are_several_processes() -> None:
+    made = subprocess.run([sys.executable, "-c", SEVERAL], capture_output=True, text=True)
+    assert made.stdout == "2 DDPStrategy 2\n", made.stderr

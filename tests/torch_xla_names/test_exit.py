@@ -119,7 +119,7 @@ def test_in_the_midst_of_work(run, tmp_path, program):
 
 LATER = """
 import ftm_lazy.distributed.process_group
-group = ftm_lazy.distributed.process_group.HostProcessGroup(dist.HashStore(), 0, 1, __import__("datetime").timedelta(seconds=10))
+group = ftm_lazy.distributed.process_group.create(dist.HashStore(), 0, 1, __import__("datetime").timedelta(seconds=10))
 group.shutdown()
 group.barrier()
 """

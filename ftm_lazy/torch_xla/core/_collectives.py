@@ -1,6 +1,6 @@
 """Collectives of `xla_model` over the processes of the world.
 
-Each copies its tensors to the host, exchanges them there, and returns tensors on the device; see
+Their results are computed in the order of the calls, while the program goes on; see
 `ftm_lazy.distributed.process_group`. They are not differentiable; those of `core.functions` are.
 The arguments `pin_layout`, `channel_id` and `use_global_device_ids` have no effect.
 """
@@ -69,22 +69,20 @@ def _options(reduce_type: str) -> dist.AllreduceOptions:
 def _reduced(
     reduce_type: str, tensors: Sequence[torch.Tensor], scale: float, groups: Groups
 ) -> list[torch.Tensor]:
-    """Return the reductions on the CPU; tensors of one dtype are reduced in one message."""
+    """Return the reductions; tensors of one dtype are reduced in one message."""
     group, _ = _world.group(groups)
     options = _options(reduce_type)
-    # the first read runs all pending operations
-    host = [tensor.detach().cpu().contiguous() for tensor in tensors]
-    results: list[torch.Tensor | None] = [None] * len(host)
-    for dtype in dict.fromkeys(tensor.dtype for tensor in host):
-        indices = [i for i, tensor in enumerate(host) if tensor.dtype == dtype]
-        flat = torch.cat([host[i].reshape(-1) for i in indices])
-        wire = flat.to(torch.uint8) if dtype == torch.bool else flat
-        group.allreduce([wire], options).wait()
-        flat = wire.to(dtype) if dtype == torch.bool else wire
-        if scale != 1.0:
-            flat = (flat * scale).to(dtype)
-        for i, part in zip(indices, flat.split([host[i].numel() for i in indices]), strict=True):
-            results[i] = part.reshape(host[i].shape)
+    results: list[torch.Tensor | None] = [None] * len(tensors)
+    with torch.no_grad():
+        for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+            indices = [i for i, tensor in enumerate(tensors) if tensor.dtype == dtype]
+            flat = torch.cat([tensors[i].reshape(-1) for i in indices])
+            group.allreduce([flat], options).wait()
+            if scale != 1.0:
+                flat = (flat * scale).to(dtype)
+            sizes = [tensors[i].numel() for i in indices]
+            for i, part in zip(indices, flat.split(sizes), strict=True):
+                results[i] = part.reshape(tensors[i].shape)
     return results
 
 
@@ -117,7 +115,7 @@ def all_reduce(
     if _world.size() == 1:
         return inputs.clone() if isinstance(inputs, torch.Tensor) else inputs
     if isinstance(inputs, torch.Tensor):
-        return _reduced(reduce_type, [inputs], scale, groups)[0].to(inputs.device)
+        return _reduced(reduce_type, [inputs], scale, groups)[0]
     with torch.no_grad():
         for tensor, result in zip(
             inputs, _reduced(reduce_type, inputs, scale, groups), strict=True
@@ -207,10 +205,9 @@ def _gather(tensor: torch.Tensor, dim: int, groups: Groups) -> torch.Tensor:
     group, ordinals = _world.group(groups)
     if len(ordinals) == 1:
         return tensor.detach().clone()
-    own = tensor.detach().cpu()
-    parts = [torch.empty_like(own) for _ in ordinals]
-    group.allgather([parts], [own]).wait()
-    return torch.cat(parts, dim).to(tensor.device)
+    parts = [torch.empty_like(tensor) for _ in ordinals]
+    group.allgather([parts], [tensor.detach()]).wait()
+    return torch.cat(parts, dim)
 
 
 def reduce_scatter(
@@ -252,8 +249,8 @@ def reduce_scatter(
         raise ValueError(f"shard_count is {shard_count}, but {len(ordinals)} processes take part")
     rank = ordinals.index(_world.ordinal())
     results = []
-    for tensor, reduced in zip(tensors, _reduced(reduce_type, tensors, scale, groups), strict=True):
-        results.append(reduced.chunk(shard_count, scatter_dim)[rank].contiguous().to(tensor.device))
+    for reduced in _reduced(reduce_type, tensors, scale, groups):
+        results.append(reduced.chunk(shard_count, scatter_dim)[rank].contiguous())
     return _return_results(input, results, outputs, output)
 
 
@@ -316,10 +313,10 @@ def all_to_all(
     group, ordinals = _world.group(groups)
     if split_count != len(ordinals):
         raise ValueError(f"split_count is {split_count}, but {len(ordinals)} processes take part")
-    sent = torch.stack(value.detach().cpu().chunk(split_count, split_dimension))
+    sent = torch.stack(value.detach().chunk(split_count, split_dimension))
     received = torch.empty_like(sent)
     group.alltoall_base(received, sent, [], []).wait()
-    return torch.cat(received.unbind(0), concat_dimension).to(value.device)
+    return torch.cat(received.unbind(0), concat_dimension)
 
 
 def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -331,7 +328,7 @@ def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> t
     """
     group, _ = _world.group()
     ordinal = _world.ordinal()
-    own = value.detach().cpu()
+    own = value.detach()
     received = torch.zeros_like(own)
     sends = [
         group.send([own], target, 0) for source, target in pairs if source == ordinal != target
@@ -344,7 +341,7 @@ def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> t
                 group.recv([received], source, 0).wait()
     for work in sends:
         work.wait()
-    return received.to(value.device)
+    return received
 
 
 def collective_broadcast(

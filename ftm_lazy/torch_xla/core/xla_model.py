@@ -381,12 +381,12 @@ def set_rng_state(seed: int, device: Device = None) -> None:
         device: The device; None means the only one.
     """
     state = (int(seed) % 2**128).to_bytes(16, sys.byteorder)
-    _C._set_rng_state(state)
+    _C._set_rng_state(state, 0)
 
 
 def get_rng_state(device: Device = None) -> int:
     """Return the state of the device's generator: the seed plus 2**64 per number drawn."""
-    return int.from_bytes(_C._get_rng_state(), sys.byteorder)
+    return int.from_bytes(_C._get_rng_state(0), sys.byteorder)
 
 
 @contextmanager

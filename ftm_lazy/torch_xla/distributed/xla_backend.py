@@ -12,9 +12,9 @@ from typing import Any
 
 import torch.distributed as dist
 
+from ftm_lazy import _C
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.distributed import process_group
-from ftm_lazy.distributed.process_group import HostProcessGroup as ProcessGroupXla
 from ftm_lazy.torch_xla._internal import rendezvous
 
 __all__ = ["ProcessGroupXla", "new_xla_process_group"]
@@ -22,6 +22,20 @@ __all__ = ["ProcessGroupXla", "new_xla_process_group"]
 if "xla" not in dist.Backend.backend_list:  # a device named xla has registered it
     dist.Backend.register_backend("xla", process_group.create, devices=[NAME, "cpu"])
 dist.register_rendezvous_handler("xla", rendezvous.pjrt_rendezvous_handler)
+
+
+class ProcessGroupXla(_C.GroupBackend):
+    """The backend ``xla`` of one group.
+
+    Args:
+        prefix_store: Store through which the processes find each other.
+        rank: Rank of this process.
+        size: Number of processes.
+        timeout: Time after which a collective fails that a process has not joined.
+    """
+
+    def __init__(self, prefix_store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
+        super().__init__(prefix_store, rank, size, timeout, process_group.make_carrier)
 
 
 def new_xla_process_group(

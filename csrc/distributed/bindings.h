@@ -1,0 +1,11 @@
+// The Python class of the backend `ftm`.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+namespace ftm {
+
+// Adds the class `GroupBackend` to the module, if PyTorch has torch.distributed.
+void bind_distributed(pybind11::module& module);
+
+} // namespace ftm

@@ -1,0 +1,32 @@
+"""Processes that fail: the others raise, and end."""
+
+from __future__ import annotations
+
+import random
+
+from distributed import kills
+
+
+def test_killed_process() -> None:
+    outcome = kills.kill_one(random.Random(1))
+    assert outcome.fault() == ""
+    missing = f"no answer from rank {outcome.killed}"
+    assert missing in outcome.errors or "store cannot be reached" in outcome.errors
+
+
+MISMATCH = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("ftm")
+x = torch.ones(2, device="ftm")
+try:
+    dist.all_reduce(x) if dist.get_rank() == 0 else dist.broadcast(x, 0)
+    x.tolist()
+    print("no error")
+except RuntimeError as error:
+    print("named" if "ALLREDUCE" in str(error) and "BROADCAST" in str(error) else error)
+os._exit(0)
+"""
+
+
+def test_collectives_that_differ_are_named(torchrun) -> None:
+    assert torchrun(MISMATCH, TORCH_DISTRIBUTED_DEBUG="DETAIL") == "named\nnamed\n"

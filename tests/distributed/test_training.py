@@ -1,0 +1,110 @@
+"""Training on two processes: the losses are those of gloo on the CPU."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def _loss(output: str) -> float:
+    return float(re.search(r"steps: ([\d.]+)", output).group(1))
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_examples_train_as_on_the_cpu(torchrun, name) -> None:
+    file = EXAMPLES / f"{name}.py"
+    on_device, on_cpu = (_loss(torchrun(file, "--device", device)) for device in ("ftm", "cpu"))
+    assert on_device == pytest.approx(on_cpu, abs=2e-5)
+
+
+ACCELERATE = """
+import torch
+from accelerate import Accelerator
+accelerator = Accelerator()
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 1, bias=False)
+with torch.no_grad():
+    model.weight.zero_()
+data = torch.utils.data.TensorDataset(torch.eye(2), torch.tensor([[1.0], [3.0]]))
+loader = torch.utils.data.DataLoader(data, batch_size=1)
+model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=1.0), loader)
+assert accelerator.num_processes == 2 and len(loader) == 1
+assert accelerator.device == torch.device("ftm", accelerator.process_index), accelerator.device
+for x, y in loader:
+    accelerator.backward(((model(x) - y) ** 2).sum())
+    optimizer.step()
+print(next(model.parameters()).tolist())
+"""
+
+
+def test_accelerate_trains_one_model(torchrun) -> None:
+    """Each process takes half of the data, and the gradients are averaged."""
+    output = torchrun(ACCELERATE, ACCELERATE_TORCH_DEVICE="ftm")
+    assert output == "[[1.0, 3.0]]\n" * 2
+
+
+TRAINER = """
+import sys, torch
+from transformers import Trainer, TrainingArguments
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(2))
+
+    def forward(self, x, labels):
+        assert len(x) == 1
+        return {"loss": ((x @ self.weight - labels) ** 2).sum()}
+
+rows = [{"x": torch.eye(2)[i], "labels": torch.tensor([1.0, 3.0])[i]} for i in range(2)]
+arguments = TrainingArguments(output_dir="out", per_device_train_batch_size=1, max_steps=1, learning_rate=1.0,
+    lr_scheduler_type="constant", optim="sgd", save_strategy="no", report_to="none", disable_tqdm=True,
+    max_grad_norm=0.0)
+assert arguments.world_size == 2 and arguments.device.type == "ftm"
+trainer = Trainer(Model(), arguments, train_dataset=rows)
+trainer.train()
+sys.stderr.write("")
+print("weight", trainer.model.weight.tolist())
+"""
+
+
+def test_trainer_trains_one_model(torchrun) -> None:
+    output = torchrun(TRAINER, ACCELERATE_TORCH_DEVICE="ftm")
+    assert output.count("weight [1.0, 3.0]") == 2
+
+
+LIGHTNING = """
+import torch
+import lightning as L
+
+class Model(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(2))
+
+    def training_step(self, batch, index):
+        x, y = batch
+        assert len(x) == 1
+        return ((x @ self.weight - y) ** 2).sum()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=1.0)
+
+data = torch.utils.data.TensorDataset(torch.eye(2), torch.tensor([1.0, 3.0]))
+loader = torch.utils.data.DataLoader(data, batch_size=1)
+model = Model()
+trainer = L.Trainer(accelerator="ftm", devices=2, strategy="ddp", max_epochs=1, logger=False,
+    enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+trainer.fit(model, loader)
+assert trainer.world_size == 2
+print("weight", model.weight.tolist())
+"""
+
+
+def test_lightning_trains_one_model(torchrun) -> None:
+    output = torchrun(LIGHTNING)
+    assert output.count("weight [1.0, 3.0]") == 2

@@ -1,0 +1,69 @@
+"""Several devices in one process: FTM_DEVICES."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+
+def _run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process that imports ftm: the import reads the number of devices."""
+    return subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True
+    )
+
+
+DEVICES = """
+import torch
+
+assert torch.ftm.device_count() == torch.accelerator.device_count() == 2
+first, second = torch.device("ftm:0"), torch.device("ftm:1")
+x = torch.arange(3.0).to("ftm")
+y = x.to(second)
+assert (x.device, y.device, (y * 2).device, y[1:].device, y.sum().device) == (first, *[second] * 4)
+assert (y * 2).tolist() == [0.0, 2.0, 4.0] and (y.to(first) + x).tolist() == [0.0, 2.0, 4.0]
+assert torch.zeros_like(y).device == torch.rand(2, device=second).device == second
+with torch.ftm.device(1):
+    assert torch.ones(2, device="ftm").device == second and torch.ftm.current_device() == 1
+assert torch.ones(2, device="ftm").device == first
+torch.ftm.set_device(second)
+assert torch.ones(2, device="ftm").device == second and (x + 1).device == first
+assert torch.ftm.current_stream().device == second
+for wrong in (lambda: x + y, lambda: torch.cat([x, y]), lambda: x @ y):
+    try:
+        wrong()
+        raise AssertionError("operands on two devices")
+    except RuntimeError as error:
+        assert "at least two devices, ftm:0 and ftm:1!" in str(error), error
+for wrong in (lambda: torch.ones(1, device="ftm:2"), lambda: torch.ftm.set_device(2), lambda: x.to("ftm:2")):
+    try:
+        wrong()
+        raise AssertionError("no such device")
+    except RuntimeError as error:
+        assert "invalid device ordinal" in str(error), error
+
+torch.manual_seed(5)
+same = torch.rand(3, device=first), torch.rand(3, device=second)
+assert same[0].tolist() == same[1].tolist()  # a generator for each device
+torch.rand(3, device=first)
+assert torch.rand(3, device=first).tolist() != torch.rand(3, device=second).tolist()
+
+# model parallelism by hand, with gradients that cross devices
+head, body = torch.nn.Linear(2, 1).to(second), torch.nn.Linear(3, 2).to(first)
+head(body(torch.ones(4, 3, device=first)).relu().to(second)).sum().backward()
+assert body.weight.grad.device == first and head.weight.grad.device == second
+assert body.weight.grad.isfinite().all().item()
+print("ok")
+"""
+
+
+def test_several_devices() -> None:
+    done = _run(DEVICES, FTM_DEVICES="2")
+    assert done.stdout == "ok\n", done.stderr
+
+
+def test_torchrun_gives_one_for_each_process() -> None:
+    code = "import torch; print(torch.ftm.device_count(), torch.ones(1, device='ftm:2').device)"
+    done = _run(code, LOCAL_RANK="2", LOCAL_WORLD_SIZE="3")
+    assert done.stdout == "3 ftm:2\n", done.stderr
