@@ -21,13 +21,23 @@ __version__ = "0.1.0"
 
 register()
 
-__all__ = ["FTMCompiler", "TorchCompileBackend", "debug", "metrics", "package", "settings", "sync"]
+__all__ = [
+    "FTMCompiler",
+    "TorchCompileBackend",
+    "debug",
+    "metrics",
+    "package",
+    "profile",
+    "settings",
+    "sync",
+]
 
-_MODULES = ("debug", "metrics", "settings", "torch_xla")
+_MODULES = ("debug", "metrics", "profiler", "settings", "torch_xla")
 _NAMES = {
     "FTMCompiler": "ftm_lazy.frontends.ftm_compiler",
     "TorchCompileBackend": "ftm_lazy.frontends.dynamo",
     "package": "ftm_lazy.frontends.package",
+    "profile": "ftm_lazy.profiler",
 }
 
 

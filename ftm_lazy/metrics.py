@@ -33,6 +33,7 @@ from __future__ import annotations
 from ftm_lazy import _C
 from ftm_lazy.compile import compile_client
 from ftm_lazy.notebook_text import NotebookText
+from ftm_lazy.profiler.last_profile import last_advice
 
 __all__ = ["NAMES", "counters", "report", "reset"]
 
@@ -81,6 +82,8 @@ def counters() -> dict[str, int]:
 def report() -> str:
     """Format the counters, the causes of compiles with their times, and the last recompiles.
 
+    After a `ftm_lazy.profile`, the report ends with its three most important findings.
+
     Returns:
         Text of several lines to print; a notebook shows it as it is.
     """
@@ -105,6 +108,9 @@ def report() -> str:
         lines += [f"  {text}" for text in shown]
         if earlier:
             lines.append(f"  and {earlier} earlier ones (FTM_DEBUG=recompile shows all)")
+    advice = last_advice()
+    if advice:
+        lines += ["", "advice of the last profile:", *(f"  {each}" for each in advice)]
     return NotebookText("\n".join(lines))
 
 

@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from ftm_backend import symbolic
-from ftm_backend.assembler.image_layout import call_ops, with_call_ops
+from ftm_backend.assembler.image_layout import with_call_ops
 from ftm_backend.codegen import function_cache
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.compiler_stages import MIDEND_STAGES, CompilerStage, position, stages
 from ftm_backend.executable import Executable
-from ftm_backend.ir.asm.call_names import with_call_names
-from ftm_backend.ir.trace.op_labels import kernel_labels
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.lru import PROGRAMS, LRUCache
 from ftm_backend.midend.analysis.kernel_ops import kernel_ops
@@ -35,7 +33,7 @@ from ftm_backend.midend.transforms.fusion import fusion_cache
 from ftm_backend.pass_manager import FunctionError, VerifyError, changes
 from ftm_backend.target import presets, tuning
 
-__all__ = ["CompileError", "compile", "forget", "infer_sizes", "named_assembly", "run_from"]
+__all__ = ["CompileError", "compile", "forget", "infer_sizes", "run_from"]
 
 
 class CompileError(Exception):
@@ -110,30 +108,6 @@ def compile(
 def _parsed(text: str, options: CompileOptions) -> Trace:
     with _reproducing("trace", text, (), options):
         return Trace.parse(text)
-
-
-def named_assembly(trace_text: str, executable: Executable, places: Sequence[str] = ()) -> str:
-    """Return a program's assembly with the name of each kernel as the comment of its call.
-
-    Args:
-        trace_text: The trace.
-        executable: Its program.
-        places: For each operation of the trace where it was recorded, such as
-            ``layer1.0 model.py:33``, or "". Empty if that is not known.
-    """
-    trace = Trace.parse(trace_text)
-    ops = call_ops(executable.image)
-    names = kernel_labels(trace, ops)
-    if places:
-        computing = [
-            place
-            for place, number in zip(places, trace.op_numbers(), strict=True)
-            if number is not None
-        ]
-        for kernel, own in enumerate(ops):
-            place = next((computing[op] for op in own if computing[op]), "")
-            names[kernel] = f"{names[kernel]}, {place}" if place else names[kernel]
-    return with_call_names(executable.asm, names)
 
 
 def infer_sizes(trace: Trace) -> Trace | None:

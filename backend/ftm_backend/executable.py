@@ -9,10 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ftm_backend.assembler.image_layout import call_ops
 from ftm_backend.assembler.image_template import ImageTemplate
+from ftm_backend.ir.asm.call_names import with_call_names
+from ftm_backend.ir.trace.op_labels import kernel_labels
+from ftm_backend.ir.trace.trace import Trace
 
 __all__ = ["Executable"]
 
@@ -40,6 +45,28 @@ class Executable:
     texts: dict[str, str] = field(default_factory=dict)
     template: ImageTemplate | None = None
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
+
+    def named_asm(self, trace: Trace | str, places: Sequence[str] = ()) -> str:
+        """Return the assembly with the name of each kernel as the comment of its call.
+
+        Args:
+            trace: The trace that it is the program of, or its text.
+            places: For each operation of the trace where it was recorded, such as
+                ``model.py:33``, or "". Empty if that is not known.
+        """
+        trace = Trace.parse(trace) if isinstance(trace, str) else trace
+        ops = call_ops(self.image)
+        names = kernel_labels(trace, ops)
+        numbers = trace.op_numbers()
+        computing = [
+            place
+            for place, number in zip(places or [""] * len(numbers), numbers, strict=True)
+            if number is not None
+        ]
+        for kernel, own in enumerate(ops):
+            place = next((computing[op] for op in own if computing[op]), "")
+            names[kernel] = ", ".join(filter(None, (names[kernel], place)))
+        return with_call_names(self.asm, names)
 
     def to_bytes(self) -> bytes:
         """Return everything but ``seconds`` as bytes."""

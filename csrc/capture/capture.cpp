@@ -197,7 +197,7 @@ void CapturedProgram::read_graph(const Capture& capture, const Graph& graph) {
   program_ = find_program(graph.hash, graph);
   trace_ = make_trace(graph);
   for (const auto* call : graph.calls) {
-    calls_.push_back({call->op(), static_cast<bool>(call->line)});
+    calls_.push_back({call->op(), call->origin != nullptr});
     may_fail_ = may_fail_ || calls_.back().may_fail;
   }
   hash_ = graph.hash;

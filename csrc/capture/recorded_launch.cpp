@@ -126,7 +126,7 @@ std::vector<Value> RecordedLaunch::record(
             .node;
     scalars = scalars.slice(count);
     if (captured_.calls_[i].may_fail) {
-      static_cast<CallNode&>(*node).line = line;
+      static_cast<CallNode&>(*node).origin = origin_of_line(line);
     }
     for (size_t result = 0; result < call.spec->results.size(); ++result) {
       results.emplace_back(node, result);

@@ -2,6 +2,8 @@
 
 #include "support/capture_mode.h"
 #include "support/counters.h"
+#include "support/event_log.h"
+#include "support/python_location.h"
 #include "support/strict_mode.h"
 #include "random/cpu_generator.h"
 #include "random/generator.h"
@@ -28,6 +30,11 @@ void count_fallback(const Op& op) {
 
 void run_fallback(const Op& op, torch::jit::Stack* stack) {
   count_fallback(op);
+  LoggedScope logged(HostEventKind::fallback, op.called_name.c_str());
+  if (logged.is_logged()) {
+    const auto line = python_line(this_thread());
+    logged.set_line(line ? *line : "");
+  }
   std::optional<CpuStream> stream;
   if (op.random) {
     const auto& generator = op.generator < 0

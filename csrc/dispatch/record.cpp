@@ -21,8 +21,10 @@
 #include "tensor/view_access.h"
 
 #include <ATen/MemoryOverlap.h>
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/Resize.h>
+#include <ATen/record_function.h>
 #include <c10/util/strides.h>
 #include <torch/csrc/autograd/function.h>
 
@@ -171,7 +173,7 @@ void finish_call(
     note_training(op, call, arguments, trace.trains);
     node = add_call(op.kind, spec, std::move(values), call.scalars, trace).node;
     if (line) {
-      static_cast<CallNode&>(*node).line = line;
+      static_cast<CallNode&>(*node).origin = origin_of_line(line);
     }
     for (size_t i = 0; i < op.written.size(); ++i) {
       if (spec->results[i].type.dtype != at::ScalarType::Undefined) {
@@ -224,13 +226,26 @@ void push_returns(const Op& op, const CallSpec& spec, Results& results, torch::j
   }
 }
 
+// Notes where the calls that this thread records next come from. A forward call is noted under the
+// autograd node that PyTorch has just made for it, so that its backward calls find it.
+void note_call_origin(ThreadIdent owner) {
+  auto origin = std::make_shared<CallOrigin>(current_origin(owner));
+  if (const auto node = torch::autograd::get_current_node()) {
+    origin->is_backward = true;
+    origin->forward = find_forward(node->thread_id(), node->sequence_nr());
+  } else if (at::GradMode::is_enabled() && at::sequence_number::peek() != 0) {
+    note_forward(at::RecordFunction::currentThreadId(), at::sequence_number::peek() - 1, origin);
+  }
+  note_origin(std::move(origin));
+}
+
 } // namespace
 
 PendingTrace& begin_recording() {
   auto& trace = pending_trace();
   cut_if_long(trace);
   if (notes_all_locations()) {
-    note_location(python_line(trace.owner));
+    note_call_origin(trace.owner);
   }
   return trace;
 }
@@ -279,7 +294,8 @@ CallSpecPtr try_record(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& re
     check_overlaps(op, arguments); // eager resizes first, too
   }
   finish_call(
-      op, spec, call, arguments, op.may_fail ? python_line(trace.owner) : nullptr, trace, results);
+      op, spec, call, arguments,
+      op.may_fail && !notes_all_locations() ? python_line(trace.owner) : nullptr, trace, results);
   ops_traced().fetch_add(1, std::memory_order_relaxed);
   return spec;
 }

@@ -1,6 +1,8 @@
 #include "execute/job.h"
 
+#include "execute/run_log.h"
 #include "support/counters.h"
+#include "support/event_log.h"
 #include "support/metrics.h"
 #include "support/strict_mode.h"
 #include "reference/executor.h"
@@ -11,6 +13,8 @@
 
 namespace ftm {
 namespace {
+
+constexpr int64_t kScratch = -1; // MemoryEvent::result
 
 constexpr const char* kNoReplay =
     " (FTM_STRICT forbids to run the program again on the CPU, which would raise what eager "
@@ -30,9 +34,11 @@ void allocate_results(Job& job, const MachineProgram& program) {
     if (donated) {
       donations.fetch_add(1);
     } else {
+      set_memory_owner(job.number, static_cast<int64_t>(i));
       job.outputs[i]->allocate();
     }
   }
+  set_memory_owner(job.number, kScratch);
 }
 
 // Throws MachineFault. If that has inputs_intact, the job has its inputs as before.
@@ -42,6 +48,7 @@ void run_on_machine(Job& job, const MachineProgram& program) {
   for (const auto& input : job.inputs) {
     inputs.push_back(input.data());
   }
+  // Owned by the run, see allocate_results.
   const Block arena = program.arena_bytes() == 0 ? Block{} : allocate_block(program.arena_bytes());
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     auto& output = *job.outputs[i];
@@ -51,7 +58,9 @@ void run_on_machine(Job& job, const MachineProgram& program) {
     outputs.push_back(output.data());
   }
   try {
-    program.run(inputs, outputs, job.scalars, arena.data, InterruptedBy::launcher);
+    program.run(
+        inputs, outputs, job.scalars, arena.data, InterruptedBy::launcher,
+        run_log_is_open() ? &job.spans : nullptr);
   } catch (const MachineFault& fault) {
     free_block(arena);
     for (size_t i = 0; i < outputs.size() && fault.inputs_intact; ++i) {

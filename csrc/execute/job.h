@@ -59,6 +59,7 @@ struct Job {
   bool ended = false; // a task that has ended
   FailurePtr failure; // of a task that has ended; null if it succeeded
   uint64_t number = 0; // in launch order
+  std::vector<KernelSpan> spans; // of its run, while runs are logged
 };
 
 // The outcome of a run.

@@ -3,6 +3,7 @@
 #include "graph/recorder_lock.h"
 #include "memory/memory_pool.h"
 #include "support/counters.h"
+#include "support/event_log.h"
 #include "support/shutdown.h"
 #include "support/gil.h"
 #include "execute/job.h"
@@ -225,10 +226,13 @@ void launch_jobs() {
     }
     allow_runs();
     lock.unlock();
-    const auto outcome = [&] {
-      const LoggedRun noted(job->program ? job->program->trace().calls.size() : 0);
-      return run_job(*job);
-    }();
+    const int64_t begin = run_log_is_open() ? nanoseconds_now() : 0;
+    const auto outcome = run_job(*job);
+    if (begin != 0 && !outcome.interrupted) {
+      add_run(
+          {job->number, job->program, std::move(job->origin), begin, nanoseconds_now(),
+           std::move(job->spans)});
+    }
     if (outcome.interrupted) {
       lock.lock();
       continue; // the job runs again when it is resumed
@@ -315,6 +319,14 @@ bool has_room_behind(const Launcher& l, const Job& job) {
   }
   const auto first = first_to_run(l);
   return is_compile_thread && first && !first->started;
+}
+
+// Adds the user's line to a host event. Needs no lock.
+void log_line(LoggedScope& scope) {
+  if (scope.is_logged()) {
+    const auto line = python_line(this_thread());
+    scope.set_line(line ? *line : "");
+  }
 }
 
 void check_fork(const Launcher& l) {
@@ -472,6 +484,11 @@ void Waiting::give_up() {
 
 void wait_for(const BufferPtr& buffer) {
   park_if_shutting_down();
+  std::optional<LoggedScope> logged;
+  if (event_log_is_open() && buffer->state() == Buffer::State::pending) {
+    logged.emplace(HostEventKind::wait, "wait for a value");
+    log_line(*logged);
+  }
   auto& l = launcher();
   FailurePtr failure;
   {
@@ -500,6 +517,8 @@ void wait_for(const BufferPtr& buffer) {
 
 void wait_for_all() {
   auto& l = launcher();
+  LoggedScope logged(HostEventKind::wait, "wait for all programs");
+  log_line(logged);
   FailurePtr failure;
   {
     GilRelease unlocked;

@@ -1,8 +1,8 @@
 #include "execute/run_log.h"
 
 #include <atomic>
-#include <chrono>
 #include <mutex>
+#include <utility>
 
 namespace ftm {
 namespace {
@@ -18,42 +18,35 @@ RunLog& run_log() {
   return *log;
 }
 
-int64_t nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 } // namespace
 
 void start_run_log() {
   auto& log = run_log();
-  const std::lock_guard<std::mutex> guard(log.mutex);
-  log.runs.clear();
-  log.open = true;
+  {
+    const std::lock_guard<std::mutex> guard(log.mutex);
+    log.runs.clear();
+    log.open = true;
+  }
+  record_spans(true);
+}
+
+bool run_log_is_open() {
+  return run_log().open.load(std::memory_order_relaxed);
 }
 
 std::vector<ProgramRun> stop_run_log() {
+  record_spans(false);
   auto& log = run_log();
   const std::lock_guard<std::mutex> guard(log.mutex);
   log.open = false;
   return std::move(log.runs);
 }
 
-LoggedRun::LoggedRun(size_t calls) : calls_(calls) {
-  if (run_log().open.load(std::memory_order_relaxed)) {
-    begin_ = nanoseconds();
-  }
-}
-
-LoggedRun::~LoggedRun() {
+void add_run(ProgramRun run) {
   auto& log = run_log();
-  if (begin_ != 0) {
-    const std::lock_guard<std::mutex> guard(log.mutex);
-    if (log.open) {
-      log.runs.push_back(
-          {"ftm program of " + std::to_string(calls_) + " operations", begin_, nanoseconds()});
-    }
+  const std::lock_guard<std::mutex> guard(log.mutex);
+  if (log.open) {
+    log.runs.push_back(std::move(run));
   }
 }
 

@@ -1,33 +1,27 @@
-// A log of program runs, for profilers. Thread-safe.
+// A log of program runs with the spans of their kernels, for profilers. Thread-safe.
 #pragma once
 
+#include "program/program_table.h"
+#include "program/source_origin.h"
+
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace ftm {
 
 struct ProgramRun {
-  std::string name;
-  int64_t begin, end; // nanoseconds since the epoch
+  uint64_t number; // of the job, in launch order
+  ProgramPtr program; // null if the run was abandoned
+  Origin origin;
+  int64_t begin, end; // nanoseconds since 1970
+  std::vector<KernelSpan> spans; // empty if the program ran on the CPU
 };
 
-// Starts an empty log.
+// Starts an empty log, and lets the machine record spans.
 void start_run_log();
+bool run_log_is_open();
 // Ends the log and returns its runs.
 std::vector<ProgramRun> stop_run_log();
-
-// Logs its scope as the run of a program with this many calls, if there is a log.
-class LoggedRun {
- public:
-  explicit LoggedRun(size_t calls);
-  ~LoggedRun();
-  LoggedRun(const LoggedRun&) = delete;
-  LoggedRun& operator=(const LoggedRun&) = delete;
-
- private:
-  size_t calls_;
-  int64_t begin_ = 0; // 0 if there is no log
-};
+void add_run(ProgramRun run);
 
 } // namespace ftm

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "graph/call_spec.h"
+#include "graph/source_location.h"
 #include "memory/buffer.h"
-#include "support/python_location.h"
 
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/lazy/core/ir.h>
@@ -69,7 +69,7 @@ class CallNode final : public TraceNode {
   const uint64_t sequence; // position in recording order, over all threads
   Operands values;
   c10::SmallVector<uint64_t, 2> scalars; // other operands, in order: bits of f64 or i64
-  PythonLine line; // user code that made the call; null if it was not noted
+  CallOriginPtr origin; // where the call comes from; null if it was not noted
 
  private:
   CallSpecPtr spec_;

@@ -105,7 +105,7 @@ Value add_call(
     trace.log.add(node->spec(), trace.variables);
   }
   if (notes_all_locations()) {
-    node->line = noted_location();
+    node->origin = noted_origin();
   }
   node->values = std::move(values);
   node->scalars.append(scalars.begin(), scalars.end());

@@ -4,6 +4,8 @@
 
 #include "ops/value_call.h"
 #include "support/counters.h"
+#include "support/event_log.h"
+#include "support/python_location.h"
 #include "support/metrics.h"
 #include "dispatch/record.h"
 #include "sync/cut_trace.h"
@@ -44,6 +46,21 @@ at::Tensor observed(const at::Tensor& self) {
 }
 
 namespace {
+
+// A copy in the event log, with the user's line.
+class LoggedCopy {
+ public:
+  LoggedCopy(HostEventKind kind, const char* name, size_t bytes)
+      : scope_(kind, name, static_cast<int64_t>(bytes)) {
+    if (scope_.is_logged()) {
+      const auto line = python_line(this_thread());
+      scope_.set_line(line ? *line : "");
+    }
+  }
+
+ private:
+  LoggedScope scope_;
+};
 
 // Returns the tensor's elements with the lazy conjugation and negation of `target` instead of its
 // own. (resolve_conj would copy, and so call this again.)
@@ -108,6 +125,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
   if (!self.is_privateuseone()) {
     at::Tensor elements = observed(source);
     TORCH_LAZY_TIMED("TransferFromDeviceTime");
+    const LoggedCopy logged(HostEventKind::copy_to_host, "copy to the host", self.nbytes());
     elements._set_conj(source.is_conj());
     elements._set_neg(source.is_neg());
     self.copy_(elements);
@@ -119,6 +137,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
     copy_on_device(self, match_lazy_bits(source, self));
   } else {
     TORCH_LAZY_TIMED("TransferToDeviceTime");
+    const LoggedCopy logged(HostEventKind::copy_to_device, "copy to the device", self.nbytes());
     at::assert_no_internal_overlap(self);
     copy_from_cpu(self, match_lazy_bits(source.is_cpu() ? source : source.cpu(), self));
     static auto* bytes = new torch::lazy::Metric("OutboundData", torch::lazy::MetricFnBytes);
@@ -157,6 +176,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   }
   at::Tensor elements = observed(self);
   TORCH_LAZY_TIMED("TransferFromDeviceTime");
+  const LoggedCopy logged(HostEventKind::copy_to_host, "read a number", self.nbytes());
   elements._set_conj(self.is_conj());
   elements._set_neg(self.is_neg());
   return at::_local_scalar_dense(elements.resolve_conj().resolve_neg());

@@ -1,6 +1,7 @@
 #include "memory/memory_pool.h"
 
 #include "memory/memory_limit.h"
+#include "support/event_log.h"
 
 #include <c10/util/Exception.h>
 #ifdef __GLIBC__
@@ -196,6 +197,7 @@ Block allocate_block(size_t bytes) {
       p.blocks.erase(found);
     }
     count_allocation(p, p.segments.at(block.data), bytes);
+    add_memory_event(block.data, static_cast<int64_t>(capacity));
     return block;
   }
   trim_idle(p, static_cast<int64_t>(capacity));
@@ -214,6 +216,7 @@ Block allocate_block(size_t bytes) {
   increase(p.statistics.reserved_bytes, is_small, capacity);
   ++p.statistics.num_device_alloc;
   count_allocation(p, p.segments.emplace(data, Segment{data, capacity, 0}).first->second, bytes);
+  add_memory_event(data, static_cast<int64_t>(capacity));
   return {data, capacity};
 }
 
@@ -221,6 +224,7 @@ void free_block(Block block) noexcept {
   if (block.data == nullptr) {
     return;
   }
+  add_memory_event(block.data, -static_cast<int64_t>(block.capacity));
   auto& p = pool();
   std::lock_guard<std::mutex> guard(p.mutex);
   p.blocks[block.capacity].push_back({block.data, p.allocations});

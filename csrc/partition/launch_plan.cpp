@@ -68,8 +68,8 @@ JobPtr make_job(Subgraph& subgraph) {
   job->old_values.resize(subgraph.outputs.size());
   job->scalars = std::move(subgraph.graph.scalars);
   for (size_t i = 0; i < subgraph.graph.calls.size(); ++i) {
-    if (const auto& line = subgraph.graph.calls[i]->line) {
-      job->origin.recorded_at.emplace_back(i, line);
+    if (const auto& origin = subgraph.graph.calls[i]->origin) {
+      job->origin.recorded_at.emplace_back(i, origin);
     }
   }
   return job;

@@ -201,7 +201,7 @@ class ConcatSplitter {
   // Adds a new call that replaces a part of the current concatenation.
   Part add_new(const CallSpecPtr& spec, c10::ArrayRef<Part> parts) {
     auto call = std::make_shared<CallNode>(like_->op(), spec, like_->sequence);
-    call->line = like_->line;
+    call->origin = like_->origin;
     for (const auto& part : parts) {
       call->values.push_back(part.value);
     }

@@ -78,7 +78,7 @@ class FillSplitter {
  private:
   void add_fill(const CallNode& old) {
     auto call = std::make_shared<CallNode>(old.op(), flat_fill_spec(old.spec()), old.sequence);
-    call->line = old.line;
+    call->origin = old.origin;
     call->scalars = old.scalars;
     Subgraph subgraph;
     subgraph.any_size = true;

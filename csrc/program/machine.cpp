@@ -31,6 +31,10 @@ struct MachineLibrary {
   decltype(&ftm_wait) wait;
   decltype(&ftm_poll) poll;
   decltype(&ftm_interrupt) interrupt;
+  // Null if the machine does not support them.
+  decltype(&ftm_record_spans) record_spans;
+  decltype(&ftm_job_spans) job_spans;
+  decltype(&ftm_call_ops) call_ops;
 };
 
 MachineLibrary library_functions;
@@ -43,8 +47,13 @@ std::atomic<bool> interrupted{false}; // written under running_mutex
 constexpr int kInterrupted = 3; // status of ftm_wait
 
 template <typename Function>
-void find_function(void* library, const char* name, Function& function) {
+void find_optional(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
+}
+
+template <typename Function>
+void find_function(void* library, const char* name, Function& function) {
+  find_optional(library, name, function);
   if (function == nullptr) {
     throw std::runtime_error(std::string("the machine library has no function ") + name);
   }
@@ -84,6 +93,9 @@ void open_machine(const std::string& path, int cores, bool checked, uint64_t ins
   find_function(library, "ftm_wait", f.wait);
   find_function(library, "ftm_poll", f.poll);
   find_function(library, "ftm_interrupt", f.interrupt);
+  find_optional(library, "ftm_record_spans", f.record_spans);
+  find_optional(library, "ftm_job_spans", f.job_spans);
+  find_optional(library, "ftm_call_ops", f.call_ops);
   ftm_config config{};
   config.struct_size = sizeof(config);
   config.cores = cores;
@@ -143,10 +155,21 @@ std::exception_ptr wait_with_signals(ftm_job* job) {
   return raised;
 }
 
+void copy_spans(const ftm_job* job, std::vector<KernelSpan>* spans) {
+  if (spans != nullptr && library_functions.job_spans != nullptr) {
+    const ftm_span* recorded = nullptr;
+    const uint64_t count = library_functions.job_spans(job, &recorded);
+    spans->assign(recorded, recorded + count);
+  }
+}
+
 // Waits until the job has ended, and returns its status. The job is freed.
-int wait_for_job(ftm_job* job, InterruptedBy by, char* error, size_t error_size) {
+int wait_for_job(
+    ftm_job* job, InterruptedBy by, std::vector<KernelSpan>* spans, char* error,
+    size_t error_size) {
   if (by == InterruptedBy::signals) {
     const auto raised = wait_with_signals(job);
+    copy_spans(job, spans);
     const int status = library_functions.wait(job, error, error_size);
     if (raised) {
       std::rethrow_exception(raised);
@@ -158,6 +181,7 @@ int wait_for_job(ftm_job* job, InterruptedBy by, char* error, size_t error_size)
     while (library_functions.poll(job, /*milliseconds=*/1000) == 0) {
     }
   } // `wait` frees the job, so it must not be interruptible any more
+  copy_spans(job, spans);
   return library_functions.wait(job, error, error_size);
 }
 
@@ -182,6 +206,11 @@ MachineProgram::MachineProgram(void* handle) : handle_(handle) {
     f.output_info(program, i, &info);
     aliases_.push_back(info.alias);
   }
+  const int64_t* words = nullptr;
+  const uint64_t count = f.call_ops == nullptr ? 0 : f.call_ops(program, &words);
+  for (uint64_t at = 0; at < count; at += 1 + static_cast<uint64_t>(words[at])) {
+    kernel_calls_.emplace_back(words + at + 1, words + at + 1 + words[at]);
+  }
 }
 
 MachineProgram::~MachineProgram() {
@@ -190,18 +219,25 @@ MachineProgram::~MachineProgram() {
 
 void MachineProgram::run(
     const std::vector<void*>& inputs, const std::vector<void*>& outputs,
-    const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by) const {
+    const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by,
+    std::vector<KernelSpan>* spans) const {
   std::array<char, 2048> error{};
   ftm_job* job = library_functions.submit(
       machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(),
       arena, nullptr, nullptr, error.data(), error.size());
-  const int status = job == nullptr ? 2 : wait_for_job(job, by, error.data(), error.size());
+  const int status = job == nullptr ? 2 : wait_for_job(job, by, spans, error.data(), error.size());
   if (status == kInterrupted) {
     throw MachineInterrupted(error.data());
   }
   if (status != 0) {
     throw MachineFault(
         std::string("the machine stopped: ") + error.data(), /*inputs_intact=*/status == 2);
+  }
+}
+
+void record_spans(bool on) {
+  if (machine_is_open() && library_functions.record_spans != nullptr) {
+    library_functions.record_spans(machine, on ? 1 : 0);
   }
 }
 

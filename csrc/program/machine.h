@@ -2,6 +2,8 @@
 // (backend/ftm_backend/machine/include/ftm_machine.h).
 #pragma once
 
+#include "ftm_machine.h"
+
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -45,6 +47,11 @@ bool is_interrupted();
 // run has ended.
 enum class InterruptedBy : uint8_t { launcher, signals };
 
+// The time of one core in one kernel (see the machine's interface).
+using KernelSpan = ftm_span;
+// Turns the recording of spans on or off, for runs that begin later. A machine may not support it.
+void record_spans(bool on);
+
 // A program's declaration of an argument: its element type (enum ftm_dtype), and the number of
 // bytes that the program reads or writes.
 struct Declaration {
@@ -65,21 +72,26 @@ class MachineProgram {
   const std::vector<Declaration>& outputs() const { return outputs_; }
   // By output: the input whose memory it may reuse, or -1.
   const std::vector<int32_t>& aliases() const { return aliases_; }
+  // For each kernel in order, the calls of the trace that it computes, the costliest first. Views
+  // have no numbers: call 2 is the third call that computes.
+  const std::vector<std::vector<int64_t>>& kernel_calls() const { return kernel_calls_; }
   // Bytes of the scratch memory in DDR that a run needs.
   size_t arena_bytes() const { return arena_bytes_; }
 
   // Runs the program and waits for its end. Pointers are by argument number; `arena` has
   // arena_bytes. Throws MachineFault or MachineInterrupted, or rethrows a signal handler's
-  // exception.
+  // exception. `spans` receives those that the machine has recorded; it may be null.
   void run(
       const std::vector<void*>& inputs, const std::vector<void*>& outputs,
-      const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by) const;
+      const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by,
+      std::vector<KernelSpan>* spans = nullptr) const;
 
  private:
   void* handle_;
   std::vector<Declaration> inputs_, scalars_, outputs_;
   size_t arena_bytes_;
   std::vector<int32_t> aliases_;
+  std::vector<std::vector<int64_t>> kernel_calls_;
 };
 
 // Loads an image. Throws std::runtime_error if no machine is open or the image is invalid.

@@ -8,12 +8,18 @@ std::string Origin::launch_text() const {
   return launched_at ? ", at " + *launched_at : "";
 }
 
-std::string Origin::record_text(size_t call) const {
+CallOriginPtr Origin::of_call(size_t call) const {
   const auto found = std::lower_bound(
       recorded_at.begin(), recorded_at.end(), call,
       [](const auto& noted, size_t wanted) { return noted.first < wanted; });
-  if (found != recorded_at.end() && found->first == call) {
-    return "; recorded at " + *found->second;
+  return found != recorded_at.end() && found->first == call ? found->second : nullptr;
+}
+
+std::string Origin::record_text(size_t call) const {
+  const auto origin = of_call(call);
+  if (origin && origin->line) {
+    return "; recorded at " + *origin->line +
+           (origin->module ? " in module " + *origin->module : "");
   }
   return is_captured ? "" : "; FTM_DEBUG=locations tells the line that recorded it";
 }
@@ -21,8 +27,10 @@ std::string Origin::record_text(size_t call) const {
 std::string Origin::candidates_text() const {
   constexpr size_t kMaxLines = 8;
   std::vector<std::string> texts;
-  for (const auto& [call, line] : recorded_at) {
-    if (texts.size() < kMaxLines && std::find(texts.begin(), texts.end(), *line) == texts.end()) {
+  for (const auto& [call, origin] : recorded_at) {
+    const auto& line = origin->line;
+    if (line && texts.size() < kMaxLines &&
+        std::find(texts.begin(), texts.end(), *line) == texts.end()) {
       texts.push_back(*line);
     }
   }
@@ -35,8 +43,8 @@ std::string Origin::candidates_text() const {
 
 std::vector<std::string> Origin::lines(size_t calls) const {
   std::vector<std::string> texts(calls);
-  for (const auto& [call, line] : recorded_at) {
-    texts[call] = *line;
+  for (const auto& [call, origin] : recorded_at) {
+    texts[call] = origin->line ? *origin->line : "";
   }
   return texts;
 }

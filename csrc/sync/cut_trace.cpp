@@ -2,6 +2,7 @@
 
 #include "support/capture_mode.h"
 #include "support/counters.h"
+#include "support/event_log.h"
 #include "support/shutdown.h"
 #include "compile/compile_queue.h"
 #include "compile/compile_units.h"
@@ -14,6 +15,7 @@
 #include "partition/launch_plan.h"
 
 #include <atomic>
+#include <optional>
 
 namespace ftm {
 namespace {
@@ -41,6 +43,10 @@ void launch(PendingTrace& pending, CutReason why) {
   resume_building();
   PythonLine line = python_line(pending.owner);
   static auto& syncs = counter("syncs");
+  std::optional<LoggedScope> logged(std::in_place, HostEventKind::launch, "launch");
+  if (logged->is_logged() && line) {
+    logged->set_line(*line);
+  }
   LaunchPlan plan;
   {
     const RecorderLock lock(recorder_mutex());
@@ -64,6 +70,7 @@ void launch(PendingTrace& pending, CutReason why) {
     }
   }
   plan.old_graph.clear();
+  logged.reset(); // compilation is another event
   if (plan.units.empty()) {
     return;
   }

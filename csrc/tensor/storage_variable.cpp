@@ -5,6 +5,7 @@
 #include "support/device_index.h"
 #include "tensor/fake_addresses.h"
 
+#include <c10/core/Allocator.h>
 #include <torch/csrc/lazy/backend/backend_interface.h>
 #include <torch/csrc/lazy/core/lazy_graph_executor.h>
 
@@ -46,6 +47,17 @@ void move_to_trace(VariableData& state, PendingTrace& trace) {
   add_to_trace(state, trace);
 }
 
+// Tells PyTorch's profiler (profile_memory=True), in terms of tensors, as on other devices.
+void report_storage(void* address, int64_t bytes) {
+  if (address != nullptr && c10::memoryProfilingEnabled()) {
+    const auto total = memory_statistics();
+    constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    c10::reportMemoryUsageToProfiler(
+        address, bytes, static_cast<size_t>(total.allocated_bytes[kAll].current),
+        static_cast<size_t>(total.reserved_bytes[kAll].current), c10::Device(c10::kPrivateUse1, 0));
+  }
+}
+
 void delete_variable(void* context) {
   c10::intrusive_ptr<Variable>::reclaim(static_cast<Variable*>(context));
 }
@@ -57,10 +69,12 @@ Variable::Variable(int64_t nbytes)
       LazyTensor(std::shared_ptr<Data>(std::shared_ptr<void>(), &state)) {
   address_ = nbytes != 0 ? allocate_fake_address(*this, nbytes) : nullptr; // as on other devices
   count_new_storage(nbytes);
+  report_storage(address_, nbytes);
 }
 
 Variable::~Variable() {
   count_freed_storage(state.nbytes);
+  report_storage(address_, -state.nbytes);
   if (address_ != nullptr) {
     release_fake_address(address_);
   }

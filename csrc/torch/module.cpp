@@ -34,6 +34,7 @@
 #include "tensor/tensor_access.h"
 #include "torch/autograd_shutdown.h"
 #include "torch/device.h"
+#include "torch/profile_bindings.h"
 
 #include <ATen/DLConvertor.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
@@ -246,6 +247,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   bind_capture(m);
   bind_recorded_trace(m);
   bind_distributed(m);
+  bind_profile(m);
 
   m.def("_set_recording", torch::wrap_pybind_function(&set_annotations), py::arg("rows"));
   m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops), py::arg("native_ops"));
@@ -262,7 +264,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "_set_observer",
       [](const py::object& fn) { set_observer(fn.is_none() ? nullptr : fn.ptr()); }, py::arg("fn"));
-  m.def("_set_debug_locations", &set_locations);
+  m.def("_set_debug_locations", [](bool on) { note_all_origins(NoteReason::debugging, on); });
   m.def("_set_library_folders", &set_library_folders);
   m.def("_set_program_limit", torch::wrap_pybind_function(&set_program_limit));
   m.def("_program_count", &program_count);

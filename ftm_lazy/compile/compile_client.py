@@ -193,6 +193,7 @@ class CompileClient:
 
     def _compiled(self, request: CompileRequest) -> Specialization:
         """Find or compile a program, and count and dump it."""
+        begin = time.time_ns()
         result = None
         if request.refused:
             self._discard_rejected(request)
@@ -203,6 +204,8 @@ class CompileClient:
                 result = self._ahead.take(request.text)
         if result is None:
             result = self._find_or_compile(request)
+        if _C._is_profiling():
+            self._log_compile(result, request, begin)
         if result.source is _Source.specialized:
             self.stats.count_specialization()
         elif result.source is _Source.cached:
@@ -210,9 +213,19 @@ class CompileClient:
         else:
             self.stats.count_compile(request.trace, request.locations, request.whole, result.event)
         if self._settings.dump is not None and result.executable is not None:
-            self._dump(request.text, result.executable)
+            self._dump(request, result.executable)
         self._print_debug_line(result, request.trace)
         return result.specialization
+
+    def _log_compile(self, result: _CompileResult, request: CompileRequest, begin: int) -> None:
+        """Add the compilation, with its cause, to the profile that is being recorded."""
+        cause = (
+            ": " + self.stats.cause(request.trace, request.locations)
+            if result.source is _Source.compiled
+            else ""
+        )
+        line = next(filter(None, reversed(request.locations)), "")
+        _C._add_event("compile", result.source.value + cause, line, begin, time.time_ns())
 
     def _find_or_compile(self, request: CompileRequest) -> _CompileResult:
         """Find or compile a program without counting it: this may run on a compile thread."""
@@ -416,10 +429,12 @@ class CompileClient:
             executable = self._compile(text, texts=True)
         return executable.texts
 
-    def _dump(self, text: str, executable: Executable) -> None:
+    def _dump(self, request: CompileRequest, executable: Executable) -> None:
         assert self._settings.dump is not None
+        text = request.text
         try:
-            texts = self._texts(text, executable)
+            texts = dict(self._texts(text, executable))
+            texts["asm"] = executable.named_asm(text, request.locations)
         except CompileError as error:  # only the dump fails: the cached program is valid
             warn_user(f"cannot show the stages of a program: {error}")
         else:

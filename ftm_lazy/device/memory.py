@@ -235,6 +235,28 @@ def reset_accumulated_memory_stats(device: Device = None) -> None:
     _C._reset_accumulated_memory_stats()
 
 
+def _record_memory_history(enabled: str | None = "all", **options: Any) -> None:
+    """Record the history of blocks for PyTorch's viewer; None ends it."""
+    from ftm_lazy.profiler import memory_history
+
+    memory_history.record_memory_history(enabled, **options)
+
+
+def _snapshot(device: Device = None) -> dict[str, Any]:
+    """Return blocks and history in the format of `torch.cuda.memory._snapshot`."""
+    from ftm_lazy.profiler import memory_history
+
+    index_of(device)
+    return memory_history.snapshot()
+
+
+def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
+    """Write blocks and history to a file for PyTorch's viewer."""
+    from ftm_lazy.profiler import memory_history
+
+    memory_history.dump_snapshot(filename)
+
+
 def empty_cache() -> None:
     """Return idle memory blocks and loaded programs to the operating system.
 

@@ -222,6 +222,10 @@ def _initialize() -> None:
     _C._set_loop_length(values.loop_length)
     _C._set_program_limit(values.program_limit, values.instance_memory)
     _C._set_debug_locations(not values.debug.isdisjoint({"locations", "recompile"}))
+    if "locations" in values.debug:
+        from ftm_lazy.profiler import module_hooks
+
+        module_hooks.install()
     _C._set_library_folders(
         [
             os.path.join(folder, "")

@@ -97,7 +97,7 @@ class FTMCompiler:
         program = self._program(model, inputs, keywords)
         executable = compile_trace(program.trace, self._machine)
         path = Path(output_path)
-        path.write_text(executable.asm)
+        path.write_text(executable.named_asm(program.trace))
         buffers = dict(zip(_buffers(executable.asm, "in"), _weight_arrays(program), strict=True))
         arrays = {name: array for name, array in buffers.items() if array is not None}
         arrays |= {f"{WHOLE}{name}": content for name, content in _viewed_weights(program).items()}

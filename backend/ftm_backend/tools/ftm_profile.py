@@ -160,7 +160,7 @@ def _compiled(text: str, machine: str, cores: int) -> str:
     try:
         stage = compiler_stages.guess_stage(text)
         if stage == "trace":
-            return driver.named_assembly(text, driver.compile(text, options))
+            return driver.compile(text, options).named_asm(text)
         return str(driver.run_from(stage, text, "asm", options))
     except driver.CompileError as error:
         raise ValueError(str(error)) from error
