@@ -18,7 +18,7 @@ PAGES = [
     *sorted((DOCS / "tutorials").glob("*.md")),
     *(
         DOCS / f"{name}.md"
-        for name in ("start", "performance", "troubleshooting", "faq", "notebooks")
+        for name in ("start", "performance", "profiling", "troubleshooting", "faq", "notebooks")
     ),
 ]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
