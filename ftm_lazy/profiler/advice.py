@@ -57,7 +57,8 @@ def _by_line(events: Events, *kinds: str) -> dict[str, list[HostEvent]]:
 def _reads(events: Events, steps: list[Step]) -> Iterator[Advice]:
     """Find lines that wait for the device in every step."""
     for line, waits in _by_line(events, "wait").items():
-        if line and len(steps) > 1 and len(waits) >= len(steps) - 1:
+        # The last step's read may be after the profile; one wait is also the profile's own end.
+        if line and len(waits) >= max(2, len(steps) - 1):
             yield Advice(
                 f"A value is read {len(waits) / len(steps):.1f} times a step",
                 line,

@@ -126,6 +126,7 @@ def test_advice_on_reads_needs_one_in_every_step():
     waits = [host("wait", k * 10 * MS, k * 10 * MS + MS) for k in range(5)]
     assert advice(hosts=STEPS + waits) == ["A value is read 1.0 times a step"]
     assert advice(hosts=STEPS + waits[:1]) == []
+    assert advice(hosts=STEPS[:2] + waits[:1]) == []  # the wait at the profile's end
 
 
 def test_advice_on_compiles_names_their_cause():
