@@ -88,6 +88,7 @@ def test_compiled_assembly_runs_as_the_package_does(
         "count", "kept", "noise", "x", "y",
     ]  # fmt: skip
     assert ftm_run.main([str(lan), "--random"]) == 0
+    assert ftm_run.main([str(lan.with_suffix(".json")), "--random"]) == 0
 
 
 def test_compiled_assembly_without_its_weights(

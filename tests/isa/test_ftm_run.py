@@ -295,3 +295,9 @@ def test_differences_of_special_values():
         array_compare.difference(np.uint16([0x3F80]), np.uint16([0x3F81]), "bf16", 1e-2, 0) is None
     )
     assert array_compare.summary(np.zeros((0, 3), np.float32), "f32") == "empty"
+
+
+def test_a_manifest_without_its_program(folder, capsys):
+    (folder / "model.json").write_text("{}")
+    status, _, err = run(capsys, folder / "model.json", "--random")
+    assert status == 2 and "model.json: expected a manifest" in err and "model.lan" in err

@@ -360,7 +360,13 @@ def is_named(words: list[str], err: str) -> bool:
     parts = [
         part
         for word in words
-        for part in (word, word.removeprefix("-o"), *word.split("="), word.removesuffix(".lan"))
+        for part in (
+            word,
+            word.removeprefix("-o"),
+            *word.split("="),
+            word.removesuffix(".lan"),
+            word.removesuffix(".json"),
+        )
         if part
     ]
     return (

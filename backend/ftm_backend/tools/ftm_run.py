@@ -18,7 +18,7 @@ from ftm_backend import safe_names
 from ftm_backend.cli import MOST_CORES, Parser, UserError, bounded, command, naming
 from ftm_backend.runtime import INSTRUCTION_LIMIT
 from ftm_backend.target import presets
-from ftm_backend.tools.input_files import check_regular, is_package
+from ftm_backend.tools.input_files import is_package
 from ftm_backend.tools.run_assembly import run_assembly
 from ftm_backend.tools.run_package import read_manifest, run_compiled, run_package
 
@@ -132,9 +132,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _locate(path: Path) -> tuple[Path, Path | None]:
     """Return the assembly file, and the folder with its data if a folder was given."""
-    if path.suffix == ".json":  # the manifest
-        path = path.with_suffix(".lan")
-        check_regular(path)
+    if path.suffix == ".json":
+        program = path.with_suffix(".lan")
+        if not program.is_file():
+            raise UserError(
+                f"{path}: expected a manifest of `ftm compile`, with {program.name} next to it"
+            )
+        return program, None
     if not path.is_dir():
         return path, None
     found = sorted(path.glob("*.lan"))
