@@ -52,27 +52,26 @@ std::vector<int64_t> count_live_results(const Graph& graph) {
 }
 
 // Chooses the call at which the loop's iterations begin: the one with the fewest live results.
-// Among equals, a hash of the following calls decides, so that every loop over this body is cut at
-// the same call. Results that each iteration adds (as a forward pass does for the backward pass)
-// are subtracted.
-size_t best_begin(
-    const Loop& loop, c10::ArrayRef<uint64_t> signatures, c10::ArrayRef<int64_t> live) {
+// Among equals, a hash of the following ops decides, so that every loop over this body is cut at
+// the same call, whatever its sizes. Results that each iteration adds (as a forward pass does for
+// the backward pass) are subtracted.
+size_t best_begin(const Loop& loop, c10::ArrayRef<uint64_t> ops, c10::ArrayRef<int64_t> live) {
   const size_t first = loop.begin;
   const int64_t growth = live[first + 2 * loop.period] - live[first + loop.period];
   auto best = std::make_tuple(INT64_MAX, uint64_t{0}, first);
   for (size_t i = first; i < first + loop.period; ++i) {
     const int64_t cost = live[i + loop.period] * static_cast<int64_t>(loop.period) -
                          growth * static_cast<int64_t>(i - first);
-    const uint64_t order = hash_words(signatures.data() + i, std::min<size_t>(loop.period, 8));
+    const uint64_t order = hash_words(ops.data() + i, std::min<size_t>(loop.period, 8));
     best = std::min(best, std::make_tuple(cost, order, i));
   }
   return std::get<2>(best);
 }
 
 void add_cuts(
-    const Loop& loop, c10::ArrayRef<uint64_t> signatures, c10::ArrayRef<int64_t> live,
+    const Loop& loop, c10::ArrayRef<uint64_t> ops, c10::ArrayRef<int64_t> live,
     std::vector<size_t>& cuts) {
-  const size_t begin = best_begin(loop, signatures, live);
+  const size_t begin = best_begin(loop, ops, live);
   const size_t count = (loop.begin + loop.length - begin) / loop.period;
   const size_t many =
       std::clamp<size_t>(kUnrolledSegmentCalls / loop.period, 1, kMaxUnrolledIterations);
@@ -115,12 +114,16 @@ uint64_t iteration_key(c10::ArrayRef<uint64_t> iteration) {
   return key;
 }
 
-std::vector<size_t> loop_cuts(
-    const Graph& graph, c10::ArrayRef<Loop> loops, c10::ArrayRef<uint64_t> signatures) {
+std::vector<size_t> loop_cuts(const Graph& graph, c10::ArrayRef<Loop> loops) {
   const auto live = count_live_results(graph);
+  std::vector<uint64_t> ops; // of each call, without sizes
+  ops.reserve(graph.calls.size());
+  for (const auto* call : graph.calls) {
+    ops.push_back(call->spec().signature);
+  }
   std::vector<size_t> cuts;
   for (const auto& loop : loops) {
-    add_cuts(loop, signatures, live, cuts);
+    add_cuts(loop, ops, live, cuts);
   }
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   while (!cuts.empty() && cuts.back() == graph.calls.size()) {

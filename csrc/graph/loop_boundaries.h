@@ -15,8 +15,7 @@ uint64_t iteration_key(c10::ArrayRef<uint64_t> iteration);
 
 // Returns the calls before which to cut a graph with these loops: the first iteration of each, then
 // segments of a few iterations, then the last iteration. Iterations begin where the fewest results
-// are live. `signatures` is loop_signatures(graph).
-std::vector<size_t> loop_cuts(
-    const Graph& graph, c10::ArrayRef<Loop> loops, c10::ArrayRef<uint64_t> signatures);
+// are live.
+std::vector<size_t> loop_cuts(const Graph& graph, c10::ArrayRef<Loop> loops);
 
 } // namespace ftm

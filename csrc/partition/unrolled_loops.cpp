@@ -145,8 +145,7 @@ size_t calls_to_compile(const PartitionedGraph& cut) {
 
 // Cuts a long graph, whose calls are ordered for loops, into layers, if that saves enough
 // compilation.
-std::optional<PartitionedGraph> split_layers(
-    const Graph& graph, std::vector<Loop> loops, c10::ArrayRef<uint64_t> signatures) {
+std::optional<PartitionedGraph> split_layers(const Graph& graph, std::vector<Loop> loops) {
   if (graph.calls.size() < 2 * kMinSavedCalls) {
     return std::nullopt;
   }
@@ -158,7 +157,7 @@ std::optional<PartitionedGraph> split_layers(
   if (loops.empty()) {
     return std::nullopt;
   }
-  auto cut = cut_graph(graph, loop_cuts(graph, loops, signatures));
+  auto cut = cut_graph(graph, loop_cuts(graph, loops));
   const size_t calls = calls_to_compile(cut);
   const bool is_worth_it =
       5 * calls <= 2 * graph.calls.size() && calls + kMinSavedCalls <= graph.calls.size();
@@ -186,7 +185,7 @@ std::optional<PartitionedGraph> split_loops(const Graph& graph) {
   const auto varying = varying_loops(loops, signatures);
   const auto segment_cuts = shared_segment_cuts(graph, !varying.empty());
   if (varying.empty() && segment_cuts.empty()) {
-    return split_layers(ordered, std::move(loops), signatures);
+    return split_layers(ordered, std::move(loops));
   }
   if (is_frequent(graph.hash)) {
     return std::nullopt;
@@ -195,7 +194,7 @@ std::optional<PartitionedGraph> split_loops(const Graph& graph) {
     return cut_and_split_concats(graph, varying_concats_of_loops(graph), segment_cuts);
   }
   note_unrolled(graph);
-  const auto positions = loop_cuts(ordered, varying, signatures);
+  const auto positions = loop_cuts(ordered, varying);
   return positions.empty() ? std::nullopt
                            : std::make_optional(cut_and_split_concats(
                                  ordered, varying_concats_of_loops(ordered), positions));
