@@ -1,0 +1,155 @@
+#include "execute/run_queue.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+namespace ftm {
+namespace {
+
+// Calls `visit` with each buffer that must be computed before the job runs.
+template <typename Visit>
+void visit_needed(const Job& job, Visit visit) {
+  for (const auto& input : job.inputs) {
+    visit(input.buffer);
+  }
+  for (const auto& old : job.old_values) {
+    visit(old.other);
+  }
+}
+
+// Whether a task in flight computes this value.
+bool is_in_flight(const RunQueue& q, const BufferPtr& value) {
+  return std::any_of(q.jobs.begin(), q.jobs.end(), [&](const JobPtr& job) {
+    return job->in_flight &&
+           std::find(job->outputs.begin(), job->outputs.end(), value) != job->outputs.end();
+  });
+}
+
+// Whether a job must wait for a suspended one: it needs its result, or both are tasks, which keep
+// their order. (An input that is pending belongs to a suspended job or to a task in flight, since
+// all earlier jobs have run.)
+bool is_behind_suspended(const RunQueue& q, const Job& job) {
+  bool needs_suspended = false;
+  visit_needed(job, [&](const BufferPtr& buffer) {
+    needs_suspended = needs_suspended || (is_pending(buffer) && !is_in_flight(q, buffer));
+  });
+  return needs_suspended ||
+         (job.task && std::any_of(q.jobs.begin(), q.jobs.end(), [&](const JobPtr& other) {
+            return other->task && other->suspended && other->number < job.number;
+          }));
+}
+
+// Removes a suspended program whose results have no other references. Returns null if there is
+// none.
+JobPtr remove_unused(RunQueue& q) {
+  const auto found = std::find_if(q.jobs.begin(), q.jobs.end(), [](const JobPtr& job) {
+    return job->suspended && job->started && !job->task && job.use_count() == 1 &&
+           std::all_of(job->outputs.begin(), job->outputs.end(), [](const BufferPtr& output) {
+             return output.use_count() == 1;
+           });
+  });
+  if (found == q.jobs.end()) {
+    return nullptr;
+  }
+  JobPtr unused = std::move(*found);
+  q.jobs.erase(found);
+  return unused;
+}
+
+} // namespace
+
+RunQueue& run_queue() {
+  static auto* instance = new RunQueue;
+  return *instance;
+}
+
+bool is_pending(const BufferPtr& buffer) {
+  return buffer && buffer->state() == Buffer::State::pending;
+}
+
+void suspend_jobs(RunQueue& q) {
+  for (const auto& job : q.jobs) {
+    job->suspended = !job->in_flight;
+  }
+  interrupt_machine();
+}
+
+JobPtr first_to_run(const RunQueue& q) {
+  const auto found = std::find_if(q.jobs.begin(), q.jobs.end(), [](const JobPtr& job) {
+    return !job->suspended && !job->in_flight;
+  });
+  return found == q.jobs.end() ? nullptr : *found;
+}
+
+bool has_task_in_flight(const RunQueue& q) {
+  return std::any_of(
+      q.jobs.begin(), q.jobs.end(), [](const JobPtr& job) { return job->in_flight; });
+}
+
+JobPtr next_job(RunQueue& q) {
+  while (auto job = first_to_run(q)) {
+    if (!job->started) {
+      return nullptr;
+    }
+    if (!is_behind_suspended(q, *job)) {
+      bool is_computed = true;
+      visit_needed(
+          *job, [&](const BufferPtr& buffer) { is_computed = is_computed && !is_pending(buffer); });
+      return is_computed ? job : nullptr;
+    }
+    job->suspended = true;
+  }
+  return nullptr;
+}
+
+void demand(RunQueue& q, const std::function<bool(const Job&)>& is_wanted) {
+  if (std::none_of(
+          q.jobs.begin(), q.jobs.end(), [](const JobPtr& job) { return job->suspended; })) {
+    return;
+  }
+  std::unordered_set<const Buffer*> values;
+  bool needs_task = false; // and so all earlier tasks, which keep their order
+  for (auto at = q.jobs.rbegin(); at != q.jobs.rend(); ++at) {
+    Job& job = **at;
+    const bool is_needed = std::any_of(
+        job.outputs.begin(), job.outputs.end(),
+        [&](const BufferPtr& output) { return values.count(output.get()) != 0; });
+    if (!is_needed && !(job.task && needs_task) && !is_wanted(job)) {
+      continue;
+    }
+    needs_task = needs_task || job.task != nullptr;
+    if (std::exchange(job.suspended, false)) {
+      q.changed->notify_all();
+    }
+    visit_needed(job, [&](const BufferPtr& needed) {
+      if (is_pending(needed)) {
+        values.insert(needed.get());
+      }
+    });
+  }
+}
+
+void demand_value(RunQueue& q, const BufferPtr& wanted) {
+  demand(q, [&](const Job& job) {
+    return std::find(job.outputs.begin(), job.outputs.end(), wanted) != job.outputs.end();
+  });
+}
+
+void demand_all(RunQueue& q) {
+  for (const auto& job : q.jobs) {
+    job->suspended = false;
+  }
+  q.changed->notify_all();
+}
+
+void drop_unused(RunQueue& q) {
+  JobPtr unused;
+  do {
+    unused.reset();
+    const std::lock_guard<std::mutex> guard(q.mutex);
+    unused = remove_unused(q);
+  } while (unused);
+}
+
+} // namespace ftm
