@@ -8,19 +8,20 @@
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/mul.h>
 
-#include <algorithm>
-#include <array>
-
 namespace ftm {
 namespace {
 
 using Op = c10d::ReduceOp;
 
-// gloo's element types (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp).
+// Whether gloo reduces elements of a type: floats of 16 bits and more, and integers except those of
+// 16 bits and unsigned ones of more than 8 (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp).
 bool has_gloo(at::ScalarType dtype) {
-  constexpr std::array kTypes{at::kFloat, at::kDouble, at::kHalf, at::kBFloat16,
-                              at::kChar,  at::kByte,   at::kInt,  at::kLong};
-  return std::find(kTypes.begin(), kTypes.end(), dtype) != kTypes.end();
+  const auto bytes = c10::elementSize(dtype);
+  if (at::isFloatingType(dtype)) {
+    return bytes > 1;
+  }
+  const bool is_integer = at::isIntegralType(dtype, /*includeBool=*/false);
+  return is_integer && bytes != 2 && (bytes == 1 || at::isSignedType(dtype));
 }
 
 double factor_of(const Op& op) {

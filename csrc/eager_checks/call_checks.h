@@ -19,6 +19,16 @@ void check_results(
     const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> functional,
     const std::vector<ResultType>& results);
 
+// For its lifetime, calls of this thread may compute with integers although the CPU's kernels do
+// not: a convolution of quantized tensors is one of integers.
+class AllowIntegers {
+ public:
+  AllowIntegers();
+  ~AllowIntegers();
+  AllowIntegers(const AllowIntegers&) = delete;
+  AllowIntegers& operator=(const AllowIntegers&) = delete;
+};
+
 // Checks that the op's CPU kernel supports integers or bools, by calling it once for each set of
 // dtypes. `operands`: the operands' dtypes, one bit each.
 void check_integer_dtypes(

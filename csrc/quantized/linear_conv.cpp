@@ -1,6 +1,7 @@
 // Linear layers and convolutions of quantized tensors. Products of integers are exact; sums are
 // scaled and rounded once, as in the CPU's fbgemm. Weights are packed CPU objects; the device keeps
 // a copy of each.
+#include "eager_checks/call_checks.h"
 #include "quantized/boxed_kernels.h"
 #include "quantized/quantized_tensor.h"
 
@@ -232,6 +233,7 @@ at::Tensor convolve(
   const auto weights = weights_of(packed, packed->transpose() ? 1 : 0);
   // Both are exact; transposed convolutions of integers are not compiled.
   const auto sum_type = packed->transpose() ? at::kDouble : at::kInt;
+  const AllowIntegers allow;
   const at::Tensor sums = at::convolution(
       wide.to(sum_type), wide_weights(*weights).to(sum_type), std::nullopt, packed->stride().vec(),
       packed->padding().vec(), packed->dilation().vec(), packed->transpose(),

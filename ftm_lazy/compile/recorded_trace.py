@@ -15,7 +15,8 @@ __all__ = ["trace_of"]
 
 _SPECS: dict[bytes, CallSpec] = {}
 """Specifications by the recorder's key."""
-_CAPACITY = 20_000
+_CAPACITY = 4_000
+"""Some 6 MB. A large model has a thousand specifications; each new size makes others."""
 
 
 def trace_of(recorded: Trace | _C._RecordedTrace) -> Trace:

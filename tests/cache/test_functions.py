@@ -11,7 +11,7 @@ from ftm_backend.compile_server import join, source_hash, split
 from ftm_lazy.compile.disk_cache import DiskCache, FunctionStore
 from ftm_lazy.compile.worker import Worker
 
-REQUEST = {"machine": "host", "cores": 2, "texts": False}
+REQUEST = {"machine": "host", "cores": 2, "tune": "", "texts": False}
 
 
 def trace(layers: int) -> str:

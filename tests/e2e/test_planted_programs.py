@@ -29,7 +29,7 @@ MAKE = {
 }
 b = client()
 wanted = trace_of(MAKE["wanted"])
-stored = b._workers.compile(trace_of(MAKE[sys.argv[1]]), {"machine": "host", "cores": b._settings.cores, "texts": False})[0]
+stored = b._workers.compile(trace_of(MAKE[sys.argv[1]]), {"machine": "host", "cores": b._settings.cores, "tune": "", "texts": False})[0]
 b._cache.put(b._key(wanted), stored)
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")

@@ -20,7 +20,7 @@ TRACE = """trace
   %2 = aten::relu(self=%1) : f32[4,8]
   return %2
 """
-REQUEST = {"machine": "host", "cores": 2, "texts": True}
+REQUEST = {"machine": "host", "cores": 2, "tune": "", "texts": True}
 
 
 @pytest.fixture(scope="module")

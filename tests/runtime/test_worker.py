@@ -151,7 +151,9 @@ def test_what_is_printed_before_the_service_runs_is_in_the_log_and_nowhere_else(
         patch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert service.compile(trace, {"machine": "host", "cores": 1, "texts": False})[0]
+            assert service.compile(
+                trace, {"machine": "host", "cores": 1, "tune": "", "texts": False}
+            )[0]
     service.close()
 
 

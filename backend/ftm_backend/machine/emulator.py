@@ -135,6 +135,9 @@ class _Stats(ctypes.Structure):
     ]
 
 
+_OPTIONAL = frozenset({"ftm_record_spans", "ftm_job_spans", "ftm_call_ops"})
+"""Functions that a machine may lack, which then has no measured profile."""
+
 _DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
 
 
@@ -187,6 +190,9 @@ def _library(path: Path) -> Any:
             [pointer, ctypes.c_int32, ctypes.POINTER(_TensorInfo)],
         )
     for name, (result, arguments) in signatures.items():
+        if name in _OPTIONAL and not hasattr(library, name):
+            setattr(library, name, lambda *_: 0)  # this machine records nothing
+            continue
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     if library.ftm_abi_version() != ABI_VERSION:

@@ -126,7 +126,9 @@ def _stores_in_zeros(update: Update) -> bool:
     (part,), shape = update.parts, update.result.shape
     value, place = part.value.value, part.place
     numbers = (*shape, *value.shape, *place.strides, place.offset)
-    if not part.value.is_whole or value.shape != place.sizes or not all(map(is_integer, numbers)):
+    if not part.value.is_whole or value.shape != place.sizes or not place.sizes:
+        return False
+    if not shape or not all(map(is_integer, numbers)) or 0 in shape:
         return False
     width, rows = shape[-1], zip(place.sizes[:-1], place.strides[:-1], strict=True)
     is_inside = place.offset % width + 2 * place.sizes[-1] <= width
