@@ -4,7 +4,8 @@
 #include "partition/split_constant_fills.h"
 #include "partition/subgraphs.h"
 #include "support/counters.h"
-#include "partition/frequent_traces.h"
+#include "partition/guess_varying_sizes.h"
+#include "partition/whole_programs.h"
 #include "execute/conditions_on_cpu.h"
 #include "execute/launcher.h"
 #include "partition/unrolled_loops.h"
@@ -56,12 +57,18 @@ const BufferPtr& buffer_of(const Value& data) {
   return static_cast<const DataNode&>(trace_node(data)).buffer();
 }
 
+std::vector<Input> inputs_of(const Graph& graph) {
+  std::vector<Input> inputs;
+  for (const auto* parameter : graph.parameters) {
+    const auto itemsize = static_cast<int64_t>(c10::elementSize(parameter->type(0).dtype));
+    inputs.emplace_back(parameter->buffer(), parameter->offset() * itemsize);
+  }
+  return inputs;
+}
+
 JobPtr make_job(Subgraph& subgraph) {
   auto job = std::make_shared<Job>();
-  for (const auto* parameter : subgraph.graph.parameters) {
-    const auto itemsize = static_cast<int64_t>(c10::elementSize(parameter->type(0).dtype));
-    job->inputs.emplace_back(parameter->buffer(), parameter->offset() * itemsize);
-  }
+  job->inputs = inputs_of(subgraph.graph);
   for (const auto& output : subgraph.outputs) {
     job->outputs.push_back(buffer_of(output));
   }
@@ -128,17 +135,21 @@ PartitionedGraph with_fills(SplitFills filled, PartitionedGraph remaining) {
   return partitioned;
 }
 
-// Partitions a graph. It remains one program if that program exists, or if it is a segment of a
-// loop (`is_segment`); otherwise its constant fills and loops are split off.
-Programs partition(Graph graph, bool is_segment, CallRange last_step) {
+// Partitions a graph. It remains one program, to which the graph is moved, if that program exists,
+// or if it is a segment of a loop (`is_segment`); otherwise its constant fills and loops are split
+// off.
+Programs partition(Graph& graph, bool is_segment, CallRange last_step) {
   static auto& unrolled = counter("unrolled");
   if (auto program = find_program(graph.hash, graph)) {
     return {single_subgraph(std::move(graph)), std::move(program)};
   }
+  if (is_whole_compiled(graph.hash)) {
+    return {single_subgraph(std::move(graph)), nullptr};
+  }
   const auto fills = cuts_loops() ? find_constant_fills(graph, last_step) : std::vector<size_t>();
-  if (!fills.empty() && !is_frequent(graph.hash)) {
+  if (!fills.empty()) {
     auto filled = split_constant_fills(graph, fills);
-    auto remaining = partition(std::move(filled.remaining), is_segment, {});
+    auto remaining = partition(filled.remaining, is_segment, {});
     return {
         with_fills(std::move(filled), std::move(remaining.partitioned)), std::move(remaining.last)};
   }
@@ -148,6 +159,13 @@ Programs partition(Graph graph, bool is_segment, CallRange last_step) {
   }
   unrolled.fetch_add(1);
   return {std::move(*iterations), nullptr};
+}
+
+WholeTrace whole_trace(const Graph& graph, bool trains) {
+  WholeTrace whole{graph.hash, make_trace(graph), {}};
+  whole.request.size_guess = {
+      varying_dimensions(whole.trace.parameters, inputs_of(graph), trains), trains};
+  return whole;
 }
 
 } // namespace
@@ -164,8 +182,12 @@ LaunchPlan plan_launch(PendingTrace& pending) {
   }
   auto graph = collect_graph(values.results);
   plan.hash = graph.hash;
-  auto [partitioned, last] =
-      partition(std::move(graph), pending.log.is_loop_segment(), pending.step.recorded);
+  const size_t calls = graph.calls.size();
+  auto [partitioned, last] = partition(graph, pending.log.is_loop_segment(), pending.step.recorded);
+  const size_t pieces = partitioned.subgraphs.size();
+  if (pieces > 1 && is_whole_wanted(plan.hash, pieces, calls)) {
+    plan.whole = whole_trace(graph, pending.trains.load(std::memory_order_relaxed));
+  }
   for (auto& subgraph : partitioned.subgraphs) {
     const bool is_found = last && &subgraph == &partitioned.subgraphs.back();
     LaunchUnit unit;

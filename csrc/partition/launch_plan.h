@@ -3,7 +3,9 @@
 
 #include "graph/pending_trace.h"
 #include "execute/job.h"
+#include "program/compile_client.h"
 
+#include <optional>
 #include <vector>
 
 namespace ftm {
@@ -19,9 +21,17 @@ struct LaunchUnit {
   Hash128 hash;
 };
 
+// A trace that is launched in pieces, and whose program is to be compiled meanwhile.
+struct WholeTrace {
+  Hash128 hash;
+  Trace trace;
+  CompileRequest request;
+};
+
 // The programs of one trace.
 struct LaunchPlan {
   std::vector<LaunchUnit> units; // in launch order
+  std::optional<WholeTrace> whole;
   Hash128 hash; // of the whole trace
   std::vector<Value> old_graph; // nodes that are no longer used; free them without the lock
 };

@@ -6,7 +6,7 @@
 #include "graph/loop_boundaries.h"
 #include "partition/loop_order.h"
 #include "partition/shared_segments.h"
-#include "partition/frequent_traces.h"
+#include "partition/whole_programs.h"
 #include "program/program_table.h"
 
 #include <algorithm>
@@ -172,9 +172,7 @@ std::optional<PartitionedGraph> split_loops(const Graph& graph) {
   }
   const auto concatenations = varying_concats(graph);
   if (!concatenations.empty()) {
-    return is_frequent(graph.hash)
-               ? std::nullopt
-               : std::make_optional(cut_and_split_concats(graph, concatenations, {}));
+    return cut_and_split_concats(graph, concatenations, {});
   }
   if (graph.calls.size() < kMinLoopCalls) {
     return std::nullopt;
@@ -186,9 +184,6 @@ std::optional<PartitionedGraph> split_loops(const Graph& graph) {
   const auto segment_cuts = shared_segment_cuts(graph, !varying.empty());
   if (varying.empty() && segment_cuts.empty()) {
     return split_layers(ordered, std::move(loops));
-  }
-  if (is_frequent(graph.hash)) {
-    return std::nullopt;
   }
   if (!segment_cuts.empty()) {
     return cut_and_split_concats(graph, varying_concats_of_loops(graph), segment_cuts);
@@ -204,7 +199,7 @@ void clear_loop_history() {
   const RecorderLock lock(recorder_mutex());
   loop_history() = {};
   clear_segment_history();
-  clear_frequencies();
+  clear_whole_programs();
 }
 
 } // namespace ftm

@@ -5,7 +5,7 @@
 //  A trace with a loop becomes one program as any other trace, with these exceptions:
 //  - The number of iterations varies. Once a trace has the same iteration another number of times,
 //    traces with this loop are cut into segments of one or a few iterations, so that a few programs
-//    serve every number. A frequent trace still gets its own, faster program.
+//    serve every number.
 //  - The trace is long. It is cut, and stays cut, if that leaves at most two fifths of its calls to
 //    compile, because most subgraphs share a program.
 //  - The number of concatenated values varies. The concatenation becomes calls with eight or two
@@ -19,6 +19,9 @@
 #include <optional>
 
 namespace ftm {
+
+// A trace that is launched in pieces again and again gets a program of its own
+// (partition/whole_programs.h).
 
 // Partitions a graph that has no program by the rules above. Returns nullopt if it should become
 // one program. Called under the recorder's lock.

@@ -14,6 +14,7 @@ namespace {
 
 PyObject* compile_function = nullptr; // owned; guarded by the GIL
 PyObject* announce_function = nullptr; // likewise
+PyObject* compile_ahead_function = nullptr; // likewise
 
 py::tuple as_tuple(
     const Trace& trace, const CompileRequest& request, const std::string& rejection = "") {
@@ -91,9 +92,27 @@ FTM_CATCHES_FORCED_UNWIND void announce_to_python(const std::vector<Announcement
   }
 }
 
-void set_compile_functions(void* compile, void* announce) {
+FTM_CATCHES_FORCED_UNWIND void compile_ahead_in_python(
+    const Trace& trace, const CompileRequest& request, const Hash128& hash) {
+  const GilAcquire gil;
+  if (compile_ahead_function == nullptr) {
+    return;
+  }
+  try {
+    call(
+        compile_ahead_function,
+        py::make_tuple(py::make_tuple(hash.low, hash.high), as_tuple(trace, request)));
+  } catch (const std::exception& error) {
+    TORCH_WARN("a trace stays cut into several programs: ", error.what());
+  } catch (const abi::__forced_unwind&) {
+    park_thread();
+  }
+}
+
+void set_compile_functions(void* compile, void* announce, void* compile_ahead) {
   set_function(compile_function, compile);
   set_function(announce_function, announce);
+  set_function(compile_ahead_function, compile_ahead);
 }
 
 } // namespace ftm

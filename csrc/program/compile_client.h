@@ -4,6 +4,7 @@
 // will be compiled, so that the compiler can work on several of them in parallel.
 #pragma once
 
+#include "graph/structural_hash.h"
 #include "graph/trace.h"
 
 #include <cstdint>
@@ -47,7 +48,11 @@ CompileResult compile_in_python(
     const Trace& trace, const CompileRequest& request, const std::string& rejection);
 // Announces traces that will be compiled, in this order. Acquires the GIL. Never throws.
 void announce_to_python(const std::vector<Announcement>& announced);
+// Lets the compiler make a program that no launch waits for. When it is made, `set_whole_compiled`
+// (partition/whole_programs.h) is called with this hash. Acquires the GIL. Never throws.
+void compile_ahead_in_python(
+    const Trace& trace, const CompileRequest& request, const Hash128& hash);
 // Sets the compiler's functions, each a PyObject* or null. Needs the GIL.
-void set_compile_functions(void* compile, void* announce);
+void set_compile_functions(void* compile, void* announce, void* compile_ahead);
 
 } // namespace ftm

@@ -13,6 +13,7 @@
 #include "program/program_table.h"
 #include "sync/resident_views.h"
 #include "partition/launch_plan.h"
+#include "partition/whole_programs.h"
 
 #include <atomic>
 #include <optional>
@@ -79,6 +80,11 @@ void launch(PendingTrace& pending, CutReason why) {
     unit.job->origin.launched_at = line;
   }
   build(std::move(plan.units), why);
+  if (plan.whole && uses_machine()) {
+    compile_ahead_in_python(plan.whole->trace, plan.whole->request, plan.whole->hash);
+  } else if (plan.whole) {
+    set_whole_compiled(plan.whole->hash);
+  }
 }
 
 namespace {

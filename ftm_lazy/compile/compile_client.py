@@ -146,6 +146,20 @@ class CompileClient:
                 ]
             )
 
+    def compile_ahead(self, hash_words: tuple[int, int], request: Sequence[Any]) -> None:
+        """Start compiling a trace that runs in pieces meanwhile.
+
+        Args:
+            hash_words: The recorder's hash of the trace, for `_C._set_whole_compiled`.
+            request: The fields of a `CompileRequest`.
+        """
+        trace, *fields = request
+        whole = CompileRequest(trace_of(trace), *fields)
+        operations = frozenset(node.op for node in whole.trace.nodes)
+        self._ahead.announce(
+            [(whole.text, operations, whole)], lambda: _C._set_whole_compiled(*hash_words)
+        )
+
     def get_or_compile(
         self, trace: Trace | _C._RecordedTrace, *fields: Any
     ) -> tuple[bytes, Sequence[int]] | str:

@@ -48,6 +48,7 @@ class _AnnouncedTrace(Generic[R, M]):
 @dataclass(eq=False)
 class _AnnouncedSet(Generic[R, M]):
     pieces: list[_AnnouncedTrace[R, M]] = field(default_factory=list)
+    done: Callable[[], object] | None = None
 
 
 class Lookahead(Generic[R, M]):
@@ -70,19 +71,28 @@ class Lookahead(Generic[R, M]):
         self._sets: deque[_AnnouncedSet[R, M]] = deque(maxlen=_KEPT)
         self._running: list[_AnnouncedTrace[R, M]] = []
 
-    def announce(self, requests: Sequence[tuple[str, frozenset[str], R]]) -> None:
+    def announce(
+        self,
+        requests: Sequence[tuple[str, frozenset[str], R]],
+        done: Callable[[], object] | None = None,
+    ) -> None:
         """Start compiling pieces that will be requested in this order.
 
         Args:
             requests: For each piece its key, the kinds of its operations, and the argument of
                 `make`.
+            done: Called after each piece that compiled, on the thread that compiled it. Without
+                threads it is called at once: the caller compiles when it requests the piece.
         """
         if self._threads < 1:
+            if done is not None:
+                done()
             return
         with self._changed:
             present = {piece.key for other in self._sets for piece in other.pieces}
             announced = _AnnouncedSet(
-                [_AnnouncedTrace[R, M](*each) for each in requests if each[0] not in present]
+                [_AnnouncedTrace[R, M](*each) for each in requests if each[0] not in present],
+                done,
             )
             if not announced.pieces:
                 return
@@ -144,6 +154,8 @@ class Lookahead(Generic[R, M]):
                     piece.finished = True
                     self._running.remove(piece)
                     changed.notify_all()
+            if announced.done is not None and piece.error is None:
+                announced.done()
 
     def _next(self, announced: _AnnouncedSet[R, M]) -> _AnnouncedTrace[R, M] | None:
         """Return the first piece that has not started and is not similar to a running one.

@@ -3,6 +3,7 @@ serve all numbers."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -88,9 +89,12 @@ def test_a_number_that_stays_is_one_program() -> None:
     for _ in range(4):
         torch.cat(parts[:20]).sum().item()
     assert unrolled() == before
-    for count in 30, *[40] * 40, 20:
-        torch.cat(parts[:count]).sum().item()
-    assert 32 <= unrolled() - before <= 34
+    torch.cat(parts[:30]).sum().item()
+    end = time.monotonic() + 60
+    while time.monotonic() < end and unrolled() > before:
+        before = unrolled()
+        torch.cat(parts[:40]).sum().item()
+    assert unrolled() == before
 
 
 def test_values_of_one_type_by_chance_are_no_other_number() -> None:
