@@ -57,7 +57,7 @@ def _check(folder: Path, given: argparse.Namespace) -> int:
     added = _size(packages) - before
     print(f"{given.wheel.name}: {given.wheel.stat().st_size / 1e6:.1f} MB")
     print(f"installed in {seconds:.1f} s; {added / 1e6:.1f} MB added", end="")
-    print(f", of which {_size(mlir) / 1e6:.1f} MB are MLIR" if mlir.exists() else ", without MLIR")
+    print(f", including {_size(mlir) / 1e6:.1f} MB of MLIR" if mlir.exists() else ", without MLIR")
 
     program = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
     for title, arguments in (

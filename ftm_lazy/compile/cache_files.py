@@ -2,7 +2,7 @@
 
 `disk_cache` looks up one entry by its key. The functions here read every file, for the command
 ``ftm cache``. An exported cache is a tar archive. Its entries are checked as those of the directory
-are, but nobody signs them: import only an archive that you or your cluster has made.
+are, but they are not signed: import only an archive that you or your cluster has made.
 """
 
 from __future__ import annotations

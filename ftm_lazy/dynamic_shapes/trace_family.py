@@ -93,12 +93,12 @@ class TraceFamily:
         small = [place for _, place, least in relation.symbols if numbers[place] < least]
         if not small:
             return relation
-        alike = [
+        same_small = [
             member
             for member in self.specialized
             if member != numbers and all(member[place] == numbers[place] for place in small)
         ]
-        return relate([*alike, numbers], extents) if alike else None
+        return relate([*same_small, numbers], extents) if same_small else None
 
     def telling(self, members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """Return members of earlier programs that differ in numbers in which `members` agree.

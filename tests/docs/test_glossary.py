@@ -1,4 +1,4 @@
-"""One word for one thing: glossary, documents, tools and code name stages and passes alike."""
+"""One word for one thing: glossary, documents, tools and code use the same names of stages and passes."""
 
 from __future__ import annotations
 

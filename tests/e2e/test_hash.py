@@ -1,4 +1,4 @@
-"""A program found in the cache is the program that was asked for: look-alikes give their own
+"""A program found in the cache is the program that was asked for: similar ones give their own
 results."""
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ PAIRS: dict[str, list[Callable[[Tensor, Tensor], list[Tensor]]]] = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_look_alikes(name: str) -> None:
+def test_similar_programs(name: str) -> None:
     a, b = A.to("ftm"), B.to("ftm")
     for _ in range(2):  # the second time all are in the cache
         for program in PAIRS[name]:

@@ -68,7 +68,7 @@ def everything(net: nn.Module, x: Tensor, first: Any) -> list[Tensor]:
     return [*(r.detach() for r in results), *torch.autograd.grad(loss, leaves)]
 
 
-def assert_alike(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
+def assert_close(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
     """The same values, in the same strides."""
     for a, b in zip(ours, theirs, strict=True):
         assert a.shape == b.shape
@@ -105,7 +105,7 @@ def test_results_and_gradients_are_the_cpus(
     )
     before = ftm_lazy.metrics.counters()
     made = everything(device, x.to("ftm"), moved(first, "ftm"))
-    assert_alike(made, everything(cpu, x, first), TOLERANCE[dtype])
+    assert_close(made, everything(cpu, x, first), TOLERANCE[dtype])
     after = ftm_lazy.metrics.counters()
     assert not [
         name
@@ -139,7 +139,7 @@ def test_packed_batches(kind: str, options: dict[str, Any]) -> None:
         (options.get("num_layers", 1) * (1 + options.get("bidirectional", False)), 4, 7),
         torch.float64,
     )
-    assert_alike(
+    assert_close(
         packed(device, data.to("ftm"), lengths, moved(first, "ftm")),
         packed(cpu, data, lengths, first),
         1e-9,
@@ -166,7 +166,7 @@ def test_packing_and_padding(batch_first: bool) -> None:
             torch.autograd.grad(grad.square().sum(), x)[0],
         ]
 
-    assert_alike(run("ftm"), run("cpu"), 1e-9)
+    assert_close(run("ftm"), run("cpu"), 1e-9)
     for lengths in ([1, 2, 3, 4], [0, 0, 0, 0], [2, 1]):
         for device in ("cpu", "ftm"):
             with pytest.raises(RuntimeError):
@@ -241,7 +241,7 @@ def test_second_derivatives(kind: str) -> None:
         )
 
     x, first = torch.randn(3, 2, 3, dtype=torch.float64), states(kind, (1, 2, 4), torch.float64)
-    assert_alike(second(device, x.to("ftm"), moved(first, "ftm")), second(cpu, x, first), 1e-8)
+    assert_close(second(device, x.to("ftm"), moved(first, "ftm")), second(cpu, x, first), 1e-8)
 
 
 def test_transforms_of_functions() -> None:
@@ -257,7 +257,7 @@ def test_transforms_of_functions() -> None:
         _, tangent = torch.func.jvp(loss, (given,), (along,))
         return [torch.func.grad(loss)(given), tangent]
 
-    assert_alike(
+    assert_close(
         [r.detach() for r in results(device, "ftm")],
         [r.detach() for r in results(cpu, "cpu")],
         1e-4,
@@ -275,7 +275,7 @@ def test_what_is_returned_may_be_written_to() -> None:
         return list(torch.autograd.grad(loss, list(net.parameters())))
 
     x = torch.randn(5, 2, 3)
-    assert_alike(run(device, x.to("ftm")), run(cpu, x), 1e-4)
+    assert_close(run(device, x.to("ftm")), run(cpu, x), 1e-4)
 
 
 def test_states_without_gradient_and_unused_results() -> None:
@@ -286,20 +286,20 @@ def test_states_without_gradient_and_unused_results() -> None:
         return list(torch.autograd.grad(cell.sum(), list(net.parameters())))
 
     x = torch.randn(5, 2, 3)
-    assert_alike(run(device, x.to("ftm")), run(cpu, x), 1e-4)
+    assert_close(run(device, x.to("ftm")), run(cpu, x), 1e-4)
     with torch.inference_mode():
-        assert_alike(flat(*device(x.to("ftm"))), flat(*cpu(x)), 1e-4)
+        assert_close(flat(*device(x.to("ftm"))), flat(*cpu(x)), 1e-4)
 
 
 def test_unbatched_and_projected() -> None:
     cpu, device = pair("LSTM", 3, 4)
     x = torch.randn(5, 3)
-    assert_alike(
+    assert_close(
         [r.detach() for r in flat(*device(x.to("ftm")))], [r.detach() for r in flat(*cpu(x))], 1e-4
     )
     batch = torch.randn(5, 3, 3)
     cpu, device = pair("LSTM", 3, 4, proj_size=2)
-    assert_alike(
+    assert_close(
         [r.detach() for r in flat(*device(batch.to("ftm")))],
         [r.detach() for r in flat(*cpu(batch))],
         1e-4,

@@ -64,7 +64,7 @@ def test_a_compiled_optimizers_step_ends_the_step() -> None:
     assert launched[2:] == [1] * 10
 
 
-def test_what_nobody_reads_is_not_computed() -> None:
+def test_unread_results_are_not_computed() -> None:
     compiled = torch.compile(lambda x: ((x @ x).exp(), x + 1), backend=TorchCompileBackend())
     x = torch.ones(3, 3, device="ftm")
     compiled(x)

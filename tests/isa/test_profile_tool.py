@@ -138,7 +138,7 @@ def test_round_ticks(first, last, expected):
     assert timeline_svg.round_ticks(first, last) == pytest.approx(expected)
 
 
-def test_measured_beside_modelled(capsys, trace):
+def test_measured_next_to_modelled(capsys, trace):
     shown = run(capsys, trace, "--machine", "m7032", "--cores", 2, "--measure")
     assert re.search(r"kernel_0 mm .* \d+\.\d+%? +\d+\.\d+\n", shown)
     assert "measured on this host: " in shown

@@ -20,7 +20,7 @@ from ftm_backend.target import element_types
 
 ROOT = Path(__file__).parents[2]
 MOST = 3
-"""Element types that code may name beside one another; more are a table."""
+"""Element types that code may name in a row; more are a table."""
 
 TABLES = {
     "backend/ftm_backend/dtypes.py": "the table",
@@ -75,7 +75,7 @@ def rows(tree: ast.Module) -> Iterator[tuple[int, set[str]]]:
 
 
 def tables(path: Path) -> list[int]:
-    """The lines of a source where more than `MOST` element types stand beside one another."""
+    """The lines of a source where more than `MOST` element types stand in a row."""
     return [line for line, names in rows(ast.parse(path.read_text())) if len(names) > MOST]
 
 
@@ -91,8 +91,7 @@ def test_no_other_table_of_dtypes() -> None:
 
 
 def test_no_other_table_of_dtypes_in_the_recorder_or_the_machine() -> None:
-    """A `switch` over all of them: lines of a source, six below one another, of which each names
-    another one."""
+    """A `switch` over all of them: six lines of a source in a row that each name another one."""
     wrong = []
     for path in [*ROOT.glob("csrc/*/*"), *ROOT.glob("backend/ftm_backend/machine/src/**/*.*")]:
         if path.name.endswith("_gen.h") or not path.is_file():

@@ -24,7 +24,7 @@ def test_compiled_product_reaches_the_published_figure(row: target.Row) -> None:
     assert target.measure(row).of_peak >= row.wanted
 
 
-def test_products_that_nobody_tuned_for() -> None:
+def test_products_without_tuning() -> None:
     found = target.summary([target.measure(row) for row in target.random_rows(40, seed=11)])
     assert found["median"] >= 85
     assert found["tenth"] >= 70

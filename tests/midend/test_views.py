@@ -135,7 +135,7 @@ def test_update_while_the_old_value_is_read_later():
     check(f.text(after), [normal(4, 5), normal(4)])
 
 
-def test_results_that_nobody_computed_are_copied():
+def test_results_without_a_producer_are_copied():
     f = Function()
     a = f.argument("4x5xf32")
     k = f.constant("dense<[1, 2, 3]>", "tensor<3xi64>")

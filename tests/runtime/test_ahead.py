@@ -31,7 +31,7 @@ def test_two_are_made_at_once_and_others_wait_for_them():
     assert ahead.take("never") is None
 
 
-def test_what_is_alike_is_made_one_by_one_in_order():
+def test_similar_pieces_are_made_one_by_one_in_order():
     at_work, made = [], []
 
     def make(request: int) -> int:
@@ -63,7 +63,7 @@ def test_what_fails_fails_for_who_asks_and_nothing_else_does():
     assert ahead.take("2") == 2
 
 
-def test_what_nobody_has_begun_with_is_the_callers():
+def test_the_caller_makes_what_has_not_begun():
     blocked = threading.Event()
     ahead = Lookahead(lambda request: blocked.wait(10.0) and request, 2)
     ahead.announce([(str(k), frozenset({f"{k}"}), k) for k in range(3)])

@@ -128,12 +128,12 @@ def elementwise(chain: Chain, t: int) -> None:
 
 
 def broadcast(chain: Chain, t: int) -> None:
-    """Two operands of which one may be broadcast, or an earlier value of the same shape."""
+    """Two operands, one maybe broadcast, or an earlier value of the same shape."""
     shape, random = chain.values[t].shape, chain.random
     chain.decides |= (decides := random.random() < 0.2)
-    alike = [n for n, v in enumerate(chain.values) if v.shape == shape and n != t]
-    if alike and random.random() < 0.6:
-        other = random.choice(alike)
+    equal = [n for n, v in enumerate(chain.values) if v.shape == shape and n != t]
+    if equal and random.random() < 0.6:
+        other = random.choice(equal)
     else:
         first = random.randrange(len(shape) + 1)
         other = chain.operand(*(n if random.random() < 0.7 else 1 for n in shape[first:]))

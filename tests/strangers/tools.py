@@ -1,4 +1,4 @@
-"""Campaign: commands with invalid files and options, none of which may end with a traceback.
+"""Campaign: commands with invalid files and options, none may end with a traceback.
 
 A case is a command, random options, and a file: whole, of another kind, cut off, with bytes
 changed, empty, binary, a directory, a device, a pipe, or missing. Packages and manifests also come
@@ -217,7 +217,7 @@ def change(random: Random, value: Any) -> None:
 
 
 def command_line(random: Random, command: str, folder: Path) -> list[str]:
-    """Options and files, each of which may be wrong."""
+    """Options and files, which may be wrong."""
     file, other = strange_file(random, folder), strange_file(random, folder)
     number = random.choice(NUMBERS)
     machine = random.choice(["host", "m7032", "mt3000", "nope", ""])

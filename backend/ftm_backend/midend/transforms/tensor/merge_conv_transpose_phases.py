@@ -170,7 +170,7 @@ def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
 def _taps(products: Products) -> PhaseTaps | None:
     """Return the weights of both phases, if the phases differ only in the taps of one loop."""
     one, other = products
-    if not _are_alike(one, other):
+    if not _are_same_phase(one, other):
         return None
     found = _tap_loop(one, other)
     if found is None:
@@ -208,12 +208,12 @@ def _tap_loop(one: Contraction, other: Contraction) -> tuple[int, int] | None:
     longer = one if tap < 0 or loops[tap] >= others[tap] else other
     step = longer.a.index.coeffs[tap] if tap >= 0 else 0
     is_apart = (offset % step if step else offset) != 0
-    if is_apart or not _access_alike(one, other, tap):
+    if is_apart or not _access_equally(one, other, tap):
         return None
     return tap, offset // step if step else 0
 
 
-def _are_alike(one: Contraction, other: Contraction) -> bool:
+def _are_same_phase(one: Contraction, other: Contraction) -> bool:
     """Return whether two products read the same tensors, over constant loops of the same kinds."""
     first, second = one.statement, other.statement
     have_same_loops = first.reduced == second.reduced
@@ -228,7 +228,7 @@ def _are_alike(one: Contraction, other: Contraction) -> bool:
     return all(map(is_integer, (*first.loops, *second.loops, *numbers, *weights.shape)))
 
 
-def _access_alike(one: Contraction, other: Contraction, tap: int) -> bool:
+def _access_equally(one: Contraction, other: Contraction, tap: int) -> bool:
     """Return whether all loops but that over taps access both operands in the same way."""
     return all(
         x.coeffs[k] == y.coeffs[k]
