@@ -191,6 +191,7 @@ std::vector<int64_t> part_bytes(
       rows == tensor.size(0), "all_to_all: the split sizes of the ", role, " sum up to ", rows,
       ", its first dimension is ", tensor.size(0));
   std::vector<int64_t> parts;
+  parts.reserve(sizes.size());
   for (const int64_t size : sizes) {
     parts.push_back(rows == 0 ? 0 : bytes / rows * size);
   }

@@ -110,26 +110,26 @@ class Machine {
 
   const int32_t count_;
   const bool checked_;
+  std::atomic<bool> records_spans_{false};
   int64_t limits_[4];
   const uint64_t most_instructions_;
   const int64_t process_;
   std::vector<std::unique_ptr<Seat>> seats_;
-  std::atomic<bool> records_spans_{false};
   Memory gsm_, arena_;
   Team team_; // barriers of the program
   Team gate_; // the end of a job
   std::atomic<uint32_t> turn_{0}; // counts jobs; cores other than 0 wait for the next one
-  Job* current_ = nullptr;
   bool handed_over_ = false; // the cores are in the middle of the job
+  bool interrupted_ = false;
+  Job* current_ = nullptr;
   std::unique_ptr<struct Shadow> shadow_;
   std::mutex fault_mutex_;
   std::string fault_;
-  bool interrupted_ = false;
 
   mutable std::mutex mutex_;
   std::atomic<uint32_t> posted_{0}; // counts submissions and closing
-  std::deque<std::shared_ptr<Job>> queue_;
   bool closing_ = false;
+  std::deque<std::shared_ptr<Job>> queue_;
   ftm_stats_data stats_{};
   std::vector<std::thread> threads_;
 };
