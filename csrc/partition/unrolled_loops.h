@@ -20,7 +20,7 @@
 
 namespace ftm {
 
-// A trace that is launched in pieces again and again gets a program of its own
+// A trace that is launched in pieces again and again gets one program in the end
 // (partition/whole_programs.h).
 
 // Partitions a graph that has no program by the rules above. Returns nullopt if it should become
