@@ -3,7 +3,6 @@
 #include "ops/schema_annotations.h"
 #include "reference/random_ops.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/from_blob.h>
@@ -12,6 +11,10 @@
 #include <ATen/ops/zeros.h>
 
 #include <bit>
+
+// Functions of OpenMP's runtime. Null if PyTorch uses another runtime.
+extern "C" __attribute__((weak)) int omp_get_max_threads();
+extern "C" __attribute__((weak)) void omp_set_num_threads(int threads);
 
 namespace ftm {
 namespace {
@@ -51,12 +54,19 @@ void fit_bags(
   }
 }
 
-// Runs an op on one thread. The number of threads is a property of the calling thread.
+// Runs an op on one thread. OpenMP's number of threads is a property of the calling thread.
+// at::set_num_threads would also set MKL's, for the whole process and for ever: after it, a batch
+// of LU factorizations waits for threads that MKL does not get inside of a parallel region.
 void call_single_threaded(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   struct OneThread {
-    const int previous = at::get_num_threads();
-    OneThread() { at::set_num_threads(1); }
-    ~OneThread() { at::set_num_threads(previous); }
+    const int previous = omp_get_max_threads != nullptr ? omp_get_max_threads() : 0;
+    OneThread() { set(1); }
+    ~OneThread() { set(previous); }
+    static void set(int threads) {
+      if (omp_set_num_threads != nullptr) {
+        omp_set_num_threads(threads);
+      }
+    }
   } one_thread;
   op.callBoxed(stack);
 }

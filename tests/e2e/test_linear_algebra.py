@@ -3,7 +3,7 @@ falls back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -103,16 +103,6 @@ def test_factors_are_lapacks() -> None:
     assert factor.stride() == torch.linalg.cholesky_ex(singular)[0].stride()
 
 
-@pytest.fixture
-def one_cpu_thread() -> Iterator[None]:
-    """LAPACK on the CPU once waited forever for its own threads, on a busy computer."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.mark.usefixtures("one_cpu_thread")
 @pytest.mark.parametrize("shape", [(65, 65), (2, 150, 150), (100, 170), (170, 100)])
 def test_blocks_of_large_matrices(shape: tuple[int, ...]) -> None:
     """From 65 rows on, most of the work is products of blocks; so is finding a zero pivot."""
