@@ -55,16 +55,18 @@ def _by_line(events: Events, *kinds: str) -> dict[str, list[HostEvent]]:
 
 
 def _reads(events: Events, steps: list[Step]) -> Iterator[Advice]:
-    """Find lines that wait for the device in every step."""
-    for line, waits in _by_line(events, "wait").items():
+    """Find lines that read a value of the device in every step."""
+    for line, reads in _by_line(events, "wait", "copy_to_host").items():
+        # A read is a copy to the host; a wait before it, only if the value was not ready yet.
+        count = max(Counter(event.kind for event in reads).values())
         # The last step's read may be after the profile; one wait is also the profile's own end.
-        if line and len(waits) >= max(2, len(steps) - 1):
+        if line and count >= max(2, len(steps) - 1):
             yield Advice(
-                f"A value is read {len(waits) / len(steps):.1f} times a step",
+                f"A value is read {count / len(steps):.1f} times a step",
                 line,
                 "Python waits there until the device has computed it. Keep it as a tensor "
                 "(total += loss.detach()) and read it every 100 steps.",
-                sum(event.time for event in waits),
+                sum(event.time for event in reads),
             )
 
 

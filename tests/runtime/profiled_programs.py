@@ -23,7 +23,7 @@ class Block(torch.nn.Module):
 def network(slow: int = -1) -> torch.nn.Module:
     """A network of three blocks; one may be made slow."""
     torch.manual_seed(0)
-    blocks = [Block(32, 1024 if k == slow else 48) for k in range(3)]
+    blocks = [Block(32, 4096 if k == slow else 48) for k in range(3)]
     return torch.nn.Sequential(*blocks, torch.nn.Linear(32, 4)).to("ftm")
 
 

@@ -32,7 +32,8 @@ def test_the_slowest_layer_is_the_first_line(slow):
     step = trainer(network(slow), batch=512)
     step()
     with ftm_lazy.profile() as made:
-        step()
+        for _ in range(5):  # so that an interruption of the process does not decide
+            step()
     first = str(made).splitlines()[1]
     assert first.startswith(f"{slow}."), made
 
