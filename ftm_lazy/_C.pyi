@@ -13,10 +13,9 @@ from torch import Tensor
 # trace's number, and why the machine rejected an earlier image ("" at first). Returns (image,
 # varying dimensions of each result), or the reason for a failure.
 _Compile = Callable[..., tuple[bytes, Sequence[int]] | str]
-# Called with the arguments of several later calls of the compiler, one tuple each.
-_Announce = Callable[..., None]
-# Called with a hash in two words, and the arguments of a later call of the compiler.
-_CompileAhead = Callable[[tuple[int, int], tuple[object, ...]], None]
+# Called with the arguments of later calls of the compiler, one tuple each, and with a function to
+# call after each of them that compiled, or None.
+_Announce = Callable[[tuple[tuple[Any, ...], ...], Callable[[], None] | None], None]
 # Called with a program's trace, inputs, scalars and outputs.
 _Observer = Callable[[_RecordedTrace, list[Tensor], list[float], list[Tensor]], None]
 
@@ -150,12 +149,8 @@ def _init(
     instruction_limit: int,
     compile_fn: _Compile | None,
     announce_fn: _Announce | None,
-    compile_ahead_fn: _CompileAhead | None,
 ) -> None:
     """Set the compiled ops and the compiler, and open the machine ("" for none)."""
-
-def _set_whole_compiled(low: int, high: int) -> None:
-    """Let a trace with this hash be one program from its next launch on."""
 
 def _shutdown(patience: float) -> None:
     """Stop the recorder's threads at the end of the process."""

@@ -2,7 +2,6 @@
 
 #include <mutex>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace ftm {
 namespace {
@@ -20,32 +19,28 @@ constexpr size_t kMinLaunches = 3;
 struct Launches {
   size_t count = 0;
   bool is_wanted = false;
+  bool is_compiled = false;
 };
 
-// Guarded by the recorder's lock.
-std::unordered_map<Hash128, Launches, Hash128Hasher>& launches_of_traces() {
-  static auto* instance = new std::unordered_map<Hash128, Launches, Hash128Hasher>;
-  return *instance;
-}
-
-struct CompiledTraces {
+struct LaunchedTraces {
   std::mutex mutex; // no other lock is acquired while it is held
-  std::unordered_set<Hash128, Hash128Hasher> traces;
+  std::unordered_map<Hash128, Launches, Hash128Hasher> by_hash;
 };
 
-CompiledTraces& compiled_traces() {
-  static auto* instance = new CompiledTraces;
+LaunchedTraces& launched_traces() {
+  static auto* instance = new LaunchedTraces;
   return *instance;
 }
 
 } // namespace
 
 bool is_whole_wanted(const Hash128& trace, size_t pieces, size_t calls) {
-  auto& traces = launches_of_traces();
-  if (traces.size() >= kMaxTraces) {
-    traces.clear();
+  auto& traces = launched_traces();
+  const std::lock_guard<std::mutex> guard(traces.mutex);
+  if (traces.by_hash.size() >= kMaxTraces) {
+    traces.by_hash.clear();
   }
-  auto& launches = traces[trace];
+  auto& launches = traces.by_hash[trace];
   ++launches.count;
   const double cost = kLaunchCost * static_cast<double>(launches.count * pieces);
   const double limit = kWorthwhile * (kCompileBase + kCompileCost * static_cast<double>(calls));
@@ -57,25 +52,22 @@ bool is_whole_wanted(const Hash128& trace, size_t pieces, size_t calls) {
 }
 
 void set_whole_compiled(const Hash128& trace) {
-  auto& compiled = compiled_traces();
-  const std::lock_guard<std::mutex> guard(compiled.mutex);
-  if (compiled.traces.size() >= kMaxTraces) {
-    compiled.traces.clear();
-  }
-  compiled.traces.insert(trace);
+  auto& traces = launched_traces();
+  const std::lock_guard<std::mutex> guard(traces.mutex);
+  traces.by_hash[trace].is_compiled = true;
 }
 
 bool is_whole_compiled(const Hash128& trace) {
-  auto& compiled = compiled_traces();
-  const std::lock_guard<std::mutex> guard(compiled.mutex);
-  return compiled.traces.count(trace) != 0;
+  auto& traces = launched_traces();
+  const std::lock_guard<std::mutex> guard(traces.mutex);
+  const auto found = traces.by_hash.find(trace);
+  return found != traces.by_hash.end() && found->second.is_compiled;
 }
 
 void clear_whole_programs() {
-  launches_of_traces().clear();
-  auto& compiled = compiled_traces();
-  const std::lock_guard<std::mutex> guard(compiled.mutex);
-  compiled.traces.clear();
+  auto& traces = launched_traces();
+  const std::lock_guard<std::mutex> guard(traces.mutex);
+  traces.by_hash.clear();
 }
 
 } // namespace ftm

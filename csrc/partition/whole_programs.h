@@ -4,7 +4,7 @@
 // a launch, and values go from piece to piece through memory. Example: an optimizer's step that is
 // cut at each parameter takes ten times as long as one program. So when the launches of a trace
 // have cost a tenth of what its compilation is expected to cost, the compiler makes a program for
-// the whole trace, while the pieces continue to run. It takes over at the next launch.
+// the whole trace, while the pieces continue to run. It takes over at the next launch. Thread-safe.
 #pragma once
 
 #include "graph/structural_hash.h"
@@ -14,16 +14,15 @@
 namespace ftm {
 
 // Counts a launch of a trace that was cut. Returns true once for each trace: when its program is to
-// be compiled. Called under the recorder's lock.
+// be compiled.
 bool is_whole_wanted(const Hash128& trace, size_t pieces, size_t calls);
 
 // Notes that the program of a whole trace is compiled, so that the trace is not cut any more.
-// Thread-safe.
 void set_whole_compiled(const Hash128& trace);
-// Whether that was noted. Thread-safe.
+// Whether that was noted.
 bool is_whole_compiled(const Hash128& trace);
 
-// Forgets all traces. Called under the recorder's lock.
+// Forgets all traces.
 void clear_whole_programs();
 
 } // namespace ftm

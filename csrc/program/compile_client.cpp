@@ -14,7 +14,6 @@ namespace {
 
 PyObject* compile_function = nullptr; // owned; guarded by the GIL
 PyObject* announce_function = nullptr; // likewise
-PyObject* compile_ahead_function = nullptr; // likewise
 
 py::tuple as_tuple(
     const Trace& trace, const CompileRequest& request, const std::string& rejection = "") {
@@ -74,7 +73,8 @@ compile_in_python(const Trace& trace, const CompileRequest& request, const std::
   return result;
 }
 
-FTM_CATCHES_FORCED_UNWIND void announce_to_python(const std::vector<Announcement>& announced) {
+FTM_CATCHES_FORCED_UNWIND void announce_to_python(
+    const std::vector<Announcement>& announced, std::function<void()> done) {
   const GilAcquire gil;
   if (announce_function == nullptr) {
     return;
@@ -84,7 +84,8 @@ FTM_CATCHES_FORCED_UNWIND void announce_to_python(const std::vector<Announcement
     for (size_t i = 0; i < announced.size(); ++i) {
       all[i] = as_tuple(*announced[i].trace, announced[i].request);
     }
-    call(announce_function, std::move(all));
+    const py::object callback = done ? py::object(py::cpp_function(std::move(done))) : py::none();
+    call(announce_function, py::make_tuple(std::move(all), callback));
   } catch (const std::exception& error) {
     TORCH_WARN("programs are compiled one after the other: ", error.what());
   } catch (const abi::__forced_unwind&) {
@@ -92,27 +93,9 @@ FTM_CATCHES_FORCED_UNWIND void announce_to_python(const std::vector<Announcement
   }
 }
 
-FTM_CATCHES_FORCED_UNWIND void compile_ahead_in_python(
-    const Trace& trace, const CompileRequest& request, const Hash128& hash) {
-  const GilAcquire gil;
-  if (compile_ahead_function == nullptr) {
-    return;
-  }
-  try {
-    call(
-        compile_ahead_function,
-        py::make_tuple(py::make_tuple(hash.low, hash.high), as_tuple(trace, request)));
-  } catch (const std::exception& error) {
-    TORCH_WARN("a trace stays cut into several programs: ", error.what());
-  } catch (const abi::__forced_unwind&) {
-    park_thread();
-  }
-}
-
-void set_compile_functions(void* compile, void* announce, void* compile_ahead) {
+void set_compile_functions(void* compile, void* announce) {
   set_function(compile_function, compile);
   set_function(announce_function, announce);
-  set_function(compile_ahead_function, compile_ahead);
 }
 
 } // namespace ftm

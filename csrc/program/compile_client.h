@@ -4,11 +4,11 @@
 // will be compiled, so that the compiler can work on several of them in parallel.
 #pragma once
 
-#include "graph/structural_hash.h"
 #include "graph/trace.h"
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -46,13 +46,11 @@ struct Announcement {
 // rejected the image of an earlier call for this trace; empty on the first call.
 CompileResult compile_in_python(
     const Trace& trace, const CompileRequest& request, const std::string& rejection);
-// Announces traces that will be compiled, in this order. Acquires the GIL. Never throws.
-void announce_to_python(const std::vector<Announcement>& announced);
-// Lets the compiler make a program that no launch waits for. When it is made, `set_whole_compiled`
-// (partition/whole_programs.h) is called with this hash. Acquires the GIL. Never throws.
-void compile_ahead_in_python(
-    const Trace& trace, const CompileRequest& request, const Hash128& hash);
+// Announces traces that will be compiled, in this order. `done` is called after each that compiled,
+// on any thread; if the compiler cannot work ahead, at once. Acquires the GIL. Never throws.
+void announce_to_python(
+    const std::vector<Announcement>& announced, std::function<void()> done = nullptr);
 // Sets the compiler's functions, each a PyObject* or null. Needs the GIL.
-void set_compile_functions(void* compile, void* announce, void* compile_ahead);
+void set_compile_functions(void* compile, void* announce);
 
 } // namespace ftm

@@ -81,7 +81,9 @@ void launch(PendingTrace& pending, CutReason why) {
   }
   build(std::move(plan.units), why);
   if (plan.whole && uses_machine()) {
-    compile_ahead_in_python(plan.whole->trace, plan.whole->request, plan.whole->hash);
+    announce_to_python({{&plan.whole->trace, plan.whole->request}}, [hash = plan.whole->hash] {
+      set_whole_compiled(hash);
+    });
   } else if (plan.whole) {
     set_whole_compiled(plan.whole->hash);
   }

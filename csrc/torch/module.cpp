@@ -30,7 +30,6 @@
 #include "program/program_table.h"
 #include "sync/optimizer_step.h"
 #include "partition/unrolled_loops.h"
-#include "partition/whole_programs.h"
 #include "tensor/storage_variable.h"
 #include "tensor/tensor_access.h"
 #include "torch/autograd_shutdown.h"
@@ -73,14 +72,13 @@ void set_native_ops(const py::dict& native_ops) {
 
 void init(
     const py::dict& native_ops, const std::string& machine_library, int cores, bool checked,
-    uint64_t instruction_limit, const py::object& compile, const py::object& announce,
-    const py::object& compile_ahead) {
+    uint64_t instruction_limit, const py::object& compile, const py::object& announce) {
   set_native_ops(native_ops);
   set_checked(checked);
   const auto pointer = [](const py::object& function) {
     return function.is_none() ? nullptr : function.ptr();
   };
-  set_compile_functions(pointer(compile), pointer(announce), pointer(compile_ahead));
+  set_compile_functions(pointer(compile), pointer(announce));
   if (!machine_library.empty()) {
     open_machine(machine_library, cores, checked, instruction_limit);
   }
@@ -184,13 +182,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"),
       py::arg("checked"), py::arg("instruction_limit"), py::arg("compile_fn"),
-      py::arg("announce_fn"), py::arg("compile_ahead_fn"));
-  m.def("_set_whole_compiled", [](uint64_t low, uint64_t high) {
-    Hash128 hash;
-    hash.low = low;
-    hash.high = high;
-    set_whole_compiled(hash);
-  });
+      py::arg("announce_fn"));
   m.def("_begin_step", without_gil<&ftm::begin_step>());
   m.def("_end_step", without_gil<&ftm::end_step>(), py::arg("optimizer"));
   m.def("_sync", without_gil<&ftm::sync>(), py::arg("wait") = false);

@@ -130,34 +130,26 @@ class CompileClient:
         self._watchers.append(watcher)
         _C._set_compile_at_launch(True)
 
-    def announce(self, *requests: Sequence[Any]) -> None:
+    def announce(
+        self, requests: Sequence[Sequence[Any]], done: Callable[[], object] | None
+    ) -> None:
         """Start compiling traces that the recorder will request, several in parallel.
 
         Args:
-            *requests: The fields of a `CompileRequest` each, in the order of the later calls of
+            requests: The fields of a `CompileRequest` each, in the order of the later calls of
                 `get_or_compile`.
+            done: Called after each trace that compiled. None if the recorder requests them at once
+                anyway.
         """
-        if self._settings.dump is None:
-            announced = [CompileRequest(trace_of(trace), *fields) for trace, *fields in requests]
-            self._ahead.announce(
-                [
-                    (request.text, frozenset(node.op for node in request.trace.nodes), request)
-                    for request in announced
-                ]
-            )
-
-    def compile_ahead(self, hash_words: tuple[int, int], request: Sequence[Any]) -> None:
-        """Start compiling a trace that runs in pieces meanwhile.
-
-        Args:
-            hash_words: The recorder's hash of the trace, for `_C._set_whole_compiled`.
-            request: The fields of a `CompileRequest`.
-        """
-        trace, *fields = request
-        whole = CompileRequest(trace_of(trace), *fields)
-        operations = frozenset(node.op for node in whole.trace.nodes)
+        if self._settings.dump is not None and done is None:
+            return  # dumps are numbered in the order of the requests
+        announced = [CompileRequest(trace_of(trace), *fields) for trace, *fields in requests]
         self._ahead.announce(
-            [(whole.text, operations, whole)], lambda: _C._set_whole_compiled(*hash_words)
+            [
+                (request.text, frozenset(node.op for node in request.trace.nodes), request)
+                for request in announced
+            ],
+            done,
         )
 
     def get_or_compile(

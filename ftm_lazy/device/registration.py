@@ -216,7 +216,6 @@ def _initialize() -> None:
         values.instruction_limit,
         client.get_or_compile,
         client.announce,
-        client.compile_ahead,
     )
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)

@@ -51,7 +51,7 @@ class _Compiler:
         self.failures: list[str] = []
         client = compile_client.client()
         client.get_or_compile = self.get_or_compile  # type: ignore[method-assign]
-        client.announce = lambda *requests: None  # type: ignore[method-assign]
+        client.announce = lambda requests, done: None  # type: ignore[method-assign]
         client.prepare = lambda: None  # type: ignore[method-assign]
 
     def begin(self, random: Random) -> None:
