@@ -265,8 +265,8 @@ class Settings:
         "0",
         "Let the machine fault on out-of-bounds accesses, uninitialized reads and data races.",
     )
-    translate: bool = _setting(
-        "FTM_TRANSLATE",
+    jit: bool = _setting(
+        "FTM_JIT",
         _switch,
         True,
         "1",

@@ -31,7 +31,7 @@ def both(fast: Machine, monkeypatch: pytest.MonkeyPatch) -> Both:
         scalars = (1.25,) if "@scalar" in program.text else ()
         results = []
         for setting in ("0", "1"):
-            monkeypatch.setenv("FTM_TRANSLATE", setting)
+            monkeypatch.setenv("FTM_JIT", setting)
             results.append(program.run(fast, arrays, scalars))
         for want, got in zip(*results, strict=True):
             same_bits(want, got, program.text)

@@ -3,7 +3,7 @@
 ``FTM_TUNE=conv-transpose=phases,fuse-conv-prologue=keep`` takes the algorithm ``phases`` for every
 transposed convolution, and never computes batch norm while a convolution loads its input.
 The results of a program stay the same, its time does not. A choice is ignored where it is
-impossible, such as an algorithm whose blocks do not fit on chip. ``ftm-opt --explain`` prints each
+impossible, such as an algorithm whose blocks do not fit on chip. ``ftm opt --explain`` prints each
 decision with the modelled cycles of all alternatives.
 """
 

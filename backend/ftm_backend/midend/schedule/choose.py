@@ -3,7 +3,7 @@
 Example: a transposed convolution can be computed as ``col2im`` or as ``phases``. The pass estimates
 both and asks `choose`, which returns the cheaper one, unless the user has decided otherwise
 (``FTM_TUNE=conv-transpose=phases``). A fusion rule has the alternatives ``fuse`` and ``keep``.
-`explaining` collects the choices with the costs of all alternatives, for ``ftm-opt --explain``.
+`explaining` collects the choices with the costs of all alternatives, for ``ftm opt --explain``.
 """
 
 from __future__ import annotations

@@ -408,7 +408,7 @@ void drop_splats(const MapPlan& plan, StripCode& body) {
 } // namespace
 
 bool enabled() {
-  const char* const setting = std::getenv("FTM_TRANSLATE");
+  const char* const setting = std::getenv("FTM_JIT");
   return std::strcmp(kernels().name, "avx512") == 0 && !(setting && std::strcmp(setting, "0") == 0);
 }
 

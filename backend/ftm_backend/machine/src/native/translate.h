@@ -8,7 +8,7 @@
 
 namespace ftm::native {
 
-// Whether map bodies are translated: on x86-64 with AVX-512, unless FTM_TRANSLATE=0.
+// Whether map bodies are translated: on x86-64 with AVX-512, unless FTM_JIT=0.
 bool enabled();
 
 // Returns `body` with each run of operations that have vector code replaced by one operation of
