@@ -429,18 +429,22 @@ class CompileClient:
         """
         return source_hash() if self._workers.source == source_hash() else None
 
-    def _texts(self, text: str, executable: Executable | None) -> dict[str, str]:
-        """Return the texts of all stages; compile again if the cached program has none."""
+    def _texts(
+        self, text: str, executable: Executable | None, places: Sequence[str] = ()
+    ) -> dict[str, str]:
+        """Return the texts of all stages; compile again if the cached program has none.
+
+        Names of kernels have the lines in ``places``, one for each operation.
+        """
         if executable is None or not executable.texts:
             executable = self._compile(text, texts=True)
-        return executable.texts
+        return {**executable.texts, "asm": executable.named_asm(text, places)}
 
     def _dump(self, request: CompileRequest, executable: Executable) -> None:
         assert self._settings.dump is not None
         text = request.text
         try:
-            texts = dict(self._texts(text, executable))
-            texts["asm"] = executable.named_asm(text, request.locations)
+            texts = self._texts(text, executable, request.locations)
         except CompileError as error:  # only the dump fails: the cached program is valid
             warn_user(f"cannot show the stages of a program: {error}")
         else:

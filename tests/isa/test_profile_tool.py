@@ -35,7 +35,7 @@ def run(capsys, *arguments):
 def test_table_has_the_least_bytes_and_says_modelled(trace, capsys):
     shown = run(capsys, trace, "--machine", "m7032", "--cores", 2)
     assert "modelled on m7032, 2 cores" in shown
-    assert re.search(rf"kernel_0 .* {LEAST} +\d+ +{2 * 300 * 200 * 500} ", shown)
+    assert re.search(rf"mm_0 .* {LEAST} +\d+ +{2 * 300 * 200 * 500} ", shown)
 
 
 def test_json_adds_up(trace, capsys):
@@ -51,7 +51,7 @@ def test_comparison_of_machines(trace, capsys):
     shown = run(capsys, trace, "--machine", "m7032", "--compare-machine", "mt3000")
     assert (
         "A: modelled on m7032, 8 cores; B: modelled on mt3000, 24 cores" in shown
-        and "kernel_0" in shown
+        and "mm_0" in shown
     )
 
 
@@ -70,7 +70,7 @@ def test_timeline_is_whole_and_in_order(trace, tmp_path, capsys):
     total = float(re.search(r"all +(\d+)", shown).group(1)) / 1.8e3
     assert max(e["ts"] + e["dur"] for e in spans) == pytest.approx(total, rel=1e-3)
     text = picture.read_text()
-    assert "modelled on m7032" in text and "MM in kernel_0 mm" in text and "DLD" in text
+    assert "modelled on m7032" in text and "MM in mm_0" in text and "DLD" in text
 
 
 def test_bounds_of_kernels():
@@ -123,7 +123,7 @@ def test_the_picture_has_all_cores_names_and_distinct_colours(capsys, trace, tmp
     run(capsys, trace, "--machine", "m7032", "--cores", 3, "--svg", picture, "--html", page)
     text = picture.read_text()
     assert all(f">core {core}<" in text for core in range(3)) and ">core 3<" not in text
-    assert ">kernel_0 mm<" in text and 'fill="#ffffff"' in text
+    assert ">mm_0<" in text and 'fill="#ffffff"' in text
     assert len(set(timeline_svg.COLOURS.values())) == len(timeline_svg.COLOURS)
     assert text in page.read_text() and "modelled on m7032" in page.read_text()
     run(capsys, trace, "--machine", "m7032", "--cores", 3, "--svg", picture, "--core", 1)
@@ -140,16 +140,16 @@ def test_round_ticks(first, last, expected):
 
 def test_measured_next_to_modelled(capsys, trace):
     shown = run(capsys, trace, "--machine", "m7032", "--cores", 2, "--measure")
-    assert re.search(r"kernel_0 mm .* \d+\.\d+%? +\d+\.\d+\n", shown)
+    assert re.search(r"mm_0 .* \d+\.\d+%? +\d+\.\d+\n", shown)
     assert "measured on this host: " in shown
     kernels = json.loads(run(capsys, trace, "--measure", "--json"))["kernels"]
     measured = {kernel["name"]: kernel["measured"] for kernel in kernels}
-    assert measured["kernel_0"] > 0 and measured["main"] is None
+    assert measured["mm_0"] > 0 and measured["main"] is None
 
 
 def test_names_are_read_from_the_comments_of_calls(capsys, tmp_path):
     text = driver.run_from("trace", TRACE, "asm")
     path = tmp_path / "a.lan"
     path.write_text(with_call_names(text, ["layer1.0 mm, model.py:33"]))
-    assert "kernel_0 layer1.0 mm, model.py:33 " in run(capsys, path)
+    assert "mm_0 layer1.0 mm, model.py:33 " in run(capsys, path)
     assert with_call_names(text, ["a", "b"]) == text  # names of another program

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 
 import pytest
 import torch
@@ -163,3 +164,16 @@ def test_memory_history_is_in_the_format_of_pytorchs_viewer(tmp_path):
     )
     page = memory_viz.trace_plot(found)
     assert "<html" in page or "<script" in page
+
+
+def test_assembly_and_profile_name_kernels_after_the_same_operations():
+    x = torch.randn(64, 32).to("ftm")
+
+    def scaled():
+        return torch.nn.functional.layer_norm(x, (32,)).softmax(1).cumsum(0)
+
+    calls = re.findall(r"@call .*// (.+)", ftm_lazy.debug.text(scaled(), "asm"))
+    with ftm_lazy.profile() as made:
+        scaled().cpu()
+    assert calls == [kernel.ops for kernel in made.events.kernels]
+    assert calls == ["layer_norm+softmax", "cumsum"]

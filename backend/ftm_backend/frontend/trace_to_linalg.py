@@ -14,6 +14,8 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoweringError, St
 from ftm_backend.frontend.oplib.op_registry import RECORDS
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement, Update
+from ftm_backend.ir.linalg.origin import Origin
+from ftm_backend.ir.trace.op_labels import short_name
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, Trace
 
 __all__ = ["LoweringError", "TraceLowering", "lower"]
@@ -30,7 +32,7 @@ def lower(trace: Trace) -> LinalgFunction:
     """
     from ftm_backend.frontend import complex, ops  # noqa: F401  (registers the records)
 
-    origins = trace.op_numbers()
+    origins = _origins(trace)
     trace, positions = complex.expand_complex(trace)
     return TraceLowering(trace, [origins[position] for position in positions]).run()
 
@@ -41,13 +43,13 @@ class TraceLowering:
     Attributes:
         values: The lowered values, by the trace's numbering.
         scalars: The runtime scalars.
-        origins: For each node the number of the recorded operation (`Trace.op_numbers`).
+        origins: For each node the recorded operation; None for a view.
     """
 
-    def __init__(self, trace: Trace, origins: Sequence[int | None] | None = None) -> None:
+    def __init__(self, trace: Trace, origins: Sequence[Origin | None] | None = None) -> None:
         """Declare the function's inputs."""
         self.trace = trace
-        self.origins = trace.op_numbers() if origins is None else origins
+        self.origins = _origins(trace) if origins is None else origins
         self.builder = LinalgBuilder()
         self.values: list[StridedValue | None] = [
             self.builder.input(type_) for type_ in trace.params
@@ -114,7 +116,14 @@ class TraceLowering:
         return value if convert is None else convert(self, value)
 
 
-def _set_origin(made: Iterable[Statement | Update | SequentialLoop], origin: int) -> None:
+def _origins(trace: Trace) -> list[Origin | None]:
+    return [
+        None if number is None else Origin(number, short_name(node.op))
+        for node, number in zip(trace.nodes, trace.op_numbers(), strict=True)
+    ]
+
+
+def _set_origin(made: Iterable[Statement | Update | SequentialLoop], origin: Origin) -> None:
     """Set the operation that statements compute, also in the bodies of loops."""
     for item in made:
         if isinstance(item, SequentialLoop):

@@ -75,8 +75,8 @@ class KernelProfile:
 
     @property
     def title(self) -> str:
-        """Name and label."""
-        return f"{self.name} {self.label}".rstrip()
+        """Name, and label if it has a module or a line; else it would repeat the name."""
+        return f"{self.name} {self.label}" if " " in self.label else self.name
 
     @property
     def bound(self) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
+from ftm_backend.ir.linalg.origin import Origin
 from ftm_backend.ir.linalg.strided_layout import Strided
 
 Number = int | float
@@ -189,8 +190,8 @@ class Statement:
         gathers: Values that the body reads at computed indices.
         attributes: Attributes of the operation, by name.
         tensors: See above.
-        origins: Numbers of the recorded operations that it computes, its own first. For names in
-            profiles and messages only: no pass, key or hash may depend on it.
+        origins: The recorded operations that it computes, its own first. For names only: no pass,
+            key or hash may depend on it.
     """
 
     op: str
@@ -201,7 +202,7 @@ class Statement:
     gathers: list[Value] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     tensors: tuple[Tensor, ...] = ()
-    origins: tuple[int, ...] = ()
+    origins: tuple[Origin, ...] = ()
 
     @property
     def volume(self) -> int:
@@ -344,7 +345,7 @@ def statements_of(function: LinalgFunction) -> Iterator[Statement]:
             yield from statements_of(item.body)
 
 
-def united_origins(*statements: Statement) -> tuple[int, ...]:
+def united_origins(*statements: Statement) -> tuple[Origin, ...]:
     """Return the origins of a statement that is made of others, those of the first one first."""
     return tuple(dict.fromkeys(origin for each in statements for origin in each.origins))
 

@@ -24,6 +24,7 @@ from ftm_backend.ir.linalg.function import (
     Value,
     Window,
 )
+from ftm_backend.ir.linalg.origin import location_text
 from ftm_backend.ir.linalg.scalar_nodes import combined
 from ftm_backend.ir.linalg.strided_layout import Strided
 
@@ -112,7 +113,11 @@ class FunctionPrinter:
             self._update(item)
         elif isinstance(item, SequentialLoop):
             self.loop(item, partial(self._operations, item.body))
-        elif item.op.startswith("ftm."):
+        else:
+            self._statement(item)
+
+    def _statement(self, item: Statement) -> None:
+        if item.op.startswith("ftm."):
             self._whole(item)
         elif item.op == "linalg.fill":
             (result,) = item.results
@@ -123,6 +128,8 @@ class FunctionPrinter:
             self._copied(self.tensor(Tensor(operand.value, view)), result.value)
         else:
             self._structured(item)
+        if item.origins:
+            self.lines[-1] += f" {location_text(item.origins)}"
 
     # --- building blocks
     # -------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from ftm_backend.ir.linalg.function import (
     whole_statement,
 )
 from ftm_backend.ir.linalg.named_ops import NAMED, named_statement
+from ftm_backend.ir.linalg.origin import origins_at
 from ftm_backend.ir.linalg.scalar_nodes import recognize_reduction
 from ftm_backend.ir.linalg.strided_layout import Strided, compose
 from ftm_backend.ir.linalg.type_reader import extents, indices_of, sliced, tensor_type
@@ -105,6 +106,14 @@ class FunctionReader:
 
     def read(self, op: Operation) -> None:
         """Read one operation into the function."""
+        before = len(self.function.body)
+        self._read(op)
+        origins = origins_at(op.location)
+        for item in self.function.body[before:] if origins else ():
+            if isinstance(item, Statement):
+                item.origins = origins
+
+    def _read(self, op: Operation) -> None:
         name = op.operation.name
         handler = self._handlers.get(name)
         if handler is not None:

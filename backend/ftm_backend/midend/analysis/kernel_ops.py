@@ -52,9 +52,9 @@ def _own(kernel: Kernel) -> tuple[int, ...]:
     if not kernel.statements:
         return ()
     costliest = max(kernel.statements, key=_work)
-    others = united_origins(*kernel.statements)
-    first = costliest.origins[:1]
-    return (*first, *sorted(set(others).difference(first)))
+    first = [origin.number for origin in costliest.origins[:1]]
+    others = {origin.number for origin in united_origins(*kernel.statements)}
+    return (*first, *sorted(others.difference(first)))
 
 
 def _work(statement: Statement) -> tuple[bool, int]:

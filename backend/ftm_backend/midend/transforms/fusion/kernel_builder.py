@@ -13,7 +13,9 @@ from ftm_backend.ir.linalg.function import (
     Store,
     Update,
     Value,
+    united_origins,
 )
+from ftm_backend.ir.linalg.origin import symbol_name
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.analysis.use_def import FunctionUses, home_of, makers_of, written_over
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
@@ -60,7 +62,7 @@ class KernelBuilder:
     def kernel(self, group: FusionGroup) -> Kernel:
         """Return the kernel of one group; sets the stores of its statements."""
         kernel = Kernel(
-            f"kernel_{self.count}",
+            symbol_name(united_origins(*group.statements), self.count),
             group.kind,
             self._machine,
             group.statements,

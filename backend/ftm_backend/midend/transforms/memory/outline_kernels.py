@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ftm_backend.ir.linalg.function import united_origins
+from ftm_backend.ir.linalg.origin import symbol_name
 from ftm_backend.ir.tile.program import AsmParameter
 from ftm_backend.midend.analysis.structural_key import KernelArguments, arguments_of, structural_key
 from ftm_backend.midend.kernel_ir.kernel import Kernel
@@ -83,7 +85,7 @@ def outline_kernels(program: KernelProgram, machine: MachineParameters) -> Kerne
                 (f"a{number}", types[symbol]) for symbol, number in arguments.scalars.items()
             ]
             function = functions[key] = OutlinedFunction(
-                f"kernel_{len(functions)}",
+                symbol_name(united_origins(*kernel.statements), len(functions)),
                 key,
                 kernel,
                 arguments,
