@@ -19,6 +19,7 @@ from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.symbolic import ShapeEnv, SymInt, new_symbol
 from ftm_lazy.dynamic_shapes.cache_windows import (
     CacheWindow,
+    TransposedWindow,
     appended_dims,
     cropped,
     transposed,
@@ -132,9 +133,9 @@ class _Marker:
 
     def mark_parameters(self, varies: Sequence[int], trains: bool) -> None:
         """Replace the sizes of parameters, and of the windows through which caches are read."""
-        appended = {
-            (value, dim) for operands, dim in appended_dims(self._trace) for value in operands
-        }
+        appended: set[tuple[int, int]] = set()
+        for operands, dim in appended_dims(self._trace):
+            appended.update((value, dim) for value in operands)
         windows: dict[int, list[CacheWindow]] = {}
         for window in cropped(self._trace, self._places):
             windows.setdefault(window.extent, []).append(window)
@@ -144,32 +145,47 @@ class _Marker:
             told = varies[number] if varies and type_.dtype in _COUNTED else 0
             rank = len(type_.shape)
             for dimension, place in enumerate(self._places.params[number]):
-                column = self.column(place)
-                # A view is no cache window if other traces show that the parameter's extent varies,
-                # but neither the window's rows nor its whole do.
-                here = [
-                    window
-                    for window in windows.get(place, ())
-                    if not self._varies(place)
-                    or self._varies(window.rows)
-                    or self._varies(window.whole)
-                ]
-                # A parameter that rows are appended to is a cache, even if it comes from the CPU.
-                if here and (mask & 1 or (not trains and any(window.grows for window in here))):
+                here = self._cache_windows(windows.get(place, ()), place, bool(mask & 1), trains)
+                if here:
                     self._mark_windows(here, trains)
                 elif mask & 1 and place in behind and not trains:
-                    there = behind[place]
-                    rows = self.symbol(there.rows, "rows")
-                    for stride, row in there.outer:
-                        self._replace(stride, row * rows)
-                    self._replace(place, there.each * rows + there.rest)
+                    self._mark_transposed(behind[place], place)
                 elif mask >> dimension & 1 or self._varies(place):
-                    kind = (number,) if trains else (type_.dtype, rank)
                     is_told = dimension == rank - 1 and told >> dimension & 1
                     grows = {(number, dimension), (number, dimension - rank)} & appended
-                    may_be_one = not trains and (is_told or grows)
-                    least = _LEAST if may_be_one else None
-                    self.symbol(place, *kind, dimension, column, least=least)
+                    self._mark_extent(number, dimension, trains, bool(is_told or grows))
+
+    def _mark_extent(self, number: int, dimension: int, trains: bool, may_be_one: bool) -> None:
+        """Replace one extent of a parameter; of traces without gradients it may be small."""
+        type_, place = self._trace.params[number], self._places.params[number][dimension]
+        kind = (number,) if trains else (type_.dtype, len(type_.shape))
+        least = _LEAST if may_be_one and not trains else None
+        self.symbol(place, *kind, dimension, self.column(place), least=least)
+
+    def _cache_windows(
+        self, windows: Sequence[CacheWindow], place: int, is_made: bool, trains: bool
+    ) -> list[CacheWindow]:
+        """Return the views of a parameter that are windows of a cache.
+
+        A view is none if other traces show that the parameter's extent varies, but neither the
+        window's rows nor its whole do.
+
+        Args:
+            windows: The views of the parameter that are cropped.
+            place: The place of the extent that they crop.
+            is_made: The device made the parameter. Else it is a cache only if rows are appended.
+            trains: The trace has gradients.
+        """
+        if self._varies(place):
+            windows = [w for w in windows if self._varies(w.rows) or self._varies(w.whole)]
+        is_appended = not trains and any(window.grows for window in windows)
+        return [*windows] if is_made or is_appended else []
+
+    def _mark_transposed(self, cache: TransposedWindow, place: int) -> None:
+        rows = self.symbol(cache.rows, "rows")
+        for stride, row in cache.outer:
+            self._replace(stride, row * rows)
+        self._replace(place, cache.each * rows + cache.rest)
 
     def _mark_windows(self, windows: Sequence[CacheWindow], trains: bool) -> None:
         for window in windows:

@@ -149,34 +149,9 @@ class TraceFamily:
             other for other in others if all(other[place] == numbers[place] for place in ones)
         ]
         others = [_without_ones(other, numbers, ones) for other in others]
-        varying = {
-            place
-            for place, column in enumerate(zip(*others, strict=True))
-            if any(number != numbers[place] for number in column)
-        }
-        asked: set[int] = set()
-        for _ in range(_ROUNDS):
-            marked = mark_dynamic_sizes(
-                trace,
-                likely.varies,
-                others,
-                asked,
-                trains=likely.trains,
-                any_size=likely.any_size,
-            )
-            general = likely.infer(marked) if marked is not None else None
-            if general is None:
-                return None
-            try:
-                relation = relation_of(general, trace)
-            except ValueError:  # the compiler formats a floating-point number differently
-                return None
-            wrong = {place for other in same_ones for place in relation.violations(other)} - asked
-            if not wrong:
-                wrong = varying.intersection(place for place, _ in relation.fixed) - asked
-            if not wrong:
-                break
-            asked |= _varying_least(wrong, [*others, numbers])
+        relation = _guessed_relation(trace, numbers, others, same_ones, likely)
+        if relation is None:
+            return None
         known = relation.fixed, relation.texts
         if (
             not relation.symbols
@@ -219,6 +194,46 @@ class TraceFamily:
         if numbers in self.members:
             self.members.remove(numbers)
         self.members.append(numbers)
+
+
+def _guessed_relation(
+    trace: Trace,
+    numbers: tuple[int, ...],
+    others: Sequence[tuple[int, ...]],
+    same_ones: Sequence[tuple[int, ...]],
+    likely: SizeGuess,
+) -> ShapeRelation | None:
+    """Vary likely sizes, and then more until no number is fixed that varies in other members."""
+    varying = {
+        place
+        for place, column in enumerate(zip(*others, strict=True))
+        if any(number != numbers[place] for number in column)
+    }
+    asked: set[int] = set()
+    relation = None
+    for _ in range(_ROUNDS):
+        marked = mark_dynamic_sizes(
+            trace,
+            likely.varies,
+            others,
+            asked,
+            trains=likely.trains,
+            any_size=likely.any_size,
+        )
+        general = likely.infer(marked) if marked is not None else None
+        if general is None:
+            return None
+        try:
+            relation = relation_of(general, trace)
+        except ValueError:  # the compiler formats a floating-point number differently
+            return None
+        wrong = {place for other in same_ones for place in relation.violations(other)} - asked
+        if not wrong:
+            wrong = varying.intersection(place for place, _ in relation.fixed) - asked
+        if not wrong:
+            break
+        asked |= _varying_least(wrong, [*others, numbers])
+    return relation
 
 
 def _without_ones(

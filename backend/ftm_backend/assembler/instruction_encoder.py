@@ -48,14 +48,7 @@ class InstructionEncoder(OperandEncoder):
         if name == "@call":
             self._call(item)
             return
-        row = BY_NAME.get(name)
-        if row is None or row.in_map:
-            known = f"{name} belongs inside @map" if row else f"unknown instruction {name!r}"
-            raise self.error(known, line)
-        if len(item.operands) != len(row.operands):
-            raise self.error(
-                f"{name} takes {len(row.operands)} operands, found {len(item.operands)}", line
-            )
+        row = self._row(item)
         flags = self._flags.get((name, item.suffixes))
         if flags is None:
             flags = self._suffixes(item)
@@ -115,6 +108,21 @@ class InstructionEncoder(OperandEncoder):
             *values[2],
             *values[3],
         )
+
+    def _row(self, item: p.AsmInstruction) -> i.InstructionDef:
+        """Return the row of an instruction in the table."""
+        row = BY_NAME.get(item.name)
+        if row is None or row.in_map:
+            raise self.error(
+                f"{item.name} belongs inside @map" if row else f"unknown instruction {item.name!r}",
+                item.line,
+            )
+        if len(item.operands) != len(row.operands):
+            raise self.error(
+                f"{item.name} takes {len(row.operands)} operands, found {len(item.operands)}",
+                item.line,
+            )
+        return row
 
     def _suffixes(self, item: p.AsmInstruction) -> int:
         try:

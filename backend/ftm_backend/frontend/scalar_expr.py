@@ -299,6 +299,35 @@ Number = ScalarExpr | float
 """A scalar operand: computed, passed at run time, or a Python number."""
 
 
+def _to_float(x: ScalarExpr, token: str) -> ScalarExpr:
+    """Convert a number to a floating-point type of 16 to 64 bits."""
+    source, target, emit = info(x.dtype), info(token), x.emitter.emit
+    if source.kind != "float":
+        if target.bits == 16:  # PyTorch converts integers to half types through float32
+            return x.to("f32").to(token)
+        return emit("arith.sitofp" if source.signed else "arith.uitofp", token, x)
+    if target.bits > source.bits:
+        return emit("arith.extf", token, x)
+    if target.bits == source.bits or (source.bits == 64 and target.bits == 16):
+        return x.to("f32").to(token)
+    return emit("arith.truncf", token, x)
+
+
+def _float_to_integer(x: ScalarExpr, token: str) -> ScalarExpr:
+    """Convert a floating-point number to an integer type."""
+    source, target, emit = info(x.dtype), info(token), x.emitter.emit
+    if source.bits == 16:
+        return x.to("f32").to(token)
+    if target.bits < 32:  # as C++ compilers do: the low bits of a conversion to 32 bits
+        return emit("arith.fptosi", "i32", x).to(token)
+    if target.signed:
+        return emit("arith.fptosi", token, x)
+    wide = emit("arith.fptosi", "i64", x)
+    if target.bits == 64:  # above the signed range, convert ``x - 2**63`` and set the top bit
+        wide = where(x < 2.0**63, wide, emit("arith.fptosi", "i64", x - 2.0**63) ^ -(1 << 63))
+    return wide.to(token)
+
+
 def _convert(x: ScalarExpr, token: str) -> ScalarExpr:
     source, target, emit = info(x.dtype), info(token), x.emitter.emit
     if "complex" in (source.kind, target.kind):
@@ -312,26 +341,9 @@ def _convert(x: ScalarExpr, token: str) -> ScalarExpr:
     if target.kind == "bool":
         return x.ne(0)
     if target.kind == "float":
-        if source.kind != "float":
-            if target.bits == 16:  # PyTorch converts integers to half types through float32
-                return x.to("f32").to(token)
-            return emit("arith.sitofp" if source.signed else "arith.uitofp", token, x)
-        if target.bits > source.bits:
-            return emit("arith.extf", token, x)
-        if target.bits == source.bits or (source.bits == 64 and target.bits == 16):
-            return x.to("f32").to(token)
-        return emit("arith.truncf", token, x)
+        return _to_float(x, token)
     if source.kind == "float":
-        if source.bits == 16:
-            return x.to("f32").to(token)
-        if target.bits < 32:  # as C++ compilers do: the low bits of a conversion to 32 bits
-            return emit("arith.fptosi", "i32", x).to(token)
-        if target.signed:
-            return emit("arith.fptosi", token, x)
-        wide = emit("arith.fptosi", "i64", x)
-        if target.bits == 64:  # above the signed range, convert ``x - 2**63`` and set the top bit
-            wide = where(x < 2.0**63, wide, emit("arith.fptosi", "i64", x - 2.0**63) ^ -(1 << 63))
-        return wide.to(token)
+        return _float_to_integer(x, token)
     if target.bits > source.bits:
         return emit("arith.extsi" if source.signed else "arith.extui", token, x)
     if target.bits < source.bits:

@@ -372,16 +372,16 @@ class PackagedModel:
                 self._damaged(
                     f"output {tensor.name} of its program has another size than what it replaces"
                 )
+        self._check_outputs()
+
+    def _check_outputs(self) -> None:
+        sources = {
+            "result": [_nbytes(tensor) for tensor in self._program.outputs],
+            "input": [tensor.nbytes for tensor in self.inputs],
+            "weight": [weight.nbytes for weight in self._weights],
+        }
         for output in self.outputs:
-            sizes = (
-                [_nbytes(t) for t in program.outputs]
-                if output.source == "result"
-                else (
-                    [t.nbytes for t in self.inputs]
-                    if output.source == "input"
-                    else [w.nbytes for w in self._weights]
-                )
-            )
+            sizes = sources[output.source]
             step = np.dtype(DTYPES[output.dtype].numpy).itemsize
             if (
                 output.index >= len(sizes)

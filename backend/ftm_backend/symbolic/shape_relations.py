@@ -182,6 +182,20 @@ def _expressions(
     factors: list[tuple[str, tuple[int, ...]]],
 ) -> Iterator[str]:
     """Yield polynomials of the symbols that reproduce a column, the most likely first."""
+    yield from _products(column, bases, factors)
+    for name, values in bases:
+        line = _line(column, values)
+        if line is not None:
+            slope, intercept = line
+            yield f"{'' if slope == 1 else f'{slope}*'}{name}{intercept:+d}"
+
+
+def _products(
+    column: tuple[int, ...],
+    bases: list[tuple[str, tuple[int, ...]]],
+    factors: list[tuple[str, tuple[int, ...]]],
+) -> Iterator[str]:
+    """Yield products of up to three symbols and a factor that reproduce a column."""
     for degree in (1, 2, 3):
         for chosen in combinations_with_replacement(
             factors[:_FACTORS] if degree < 3 else bases, degree
@@ -196,24 +210,24 @@ def _expressions(
                 yield "*".join(
                     [*([str(factor)] if factor != 1 else []), *(name for name, _ in chosen)]
                 )
-    for name, values in bases:
-        differences = {
-            (b - a, w - v)
-            for a, b, v, w in zip(values, values[1:], column, column[1:], strict=False)
-            if b != a or v != w
-        }
-        slopes = {rise // run for run, rise in differences if run and rise % run == 0}
-        if len(slopes) == 1 and all(run and rise % run == 0 for run, rise in differences):
-            slope = slopes.pop()
-            intercept = column[0] - slope * values[0]
-            is_near_multiple = abs(intercept) <= 2 * abs(slope) and any(
-                (intercept + off) % slope == 0 for off in (-1, 0, 1)
-            )
-            is_small = abs(slope) <= _STEEP and abs(intercept) <= _NEAR
-            is_likely = (
-                is_near_multiple or len(set(values)) >= _SURE or (is_small and len(values) >= _SURE)
-            )
-            if is_likely and all(
-                n == slope * v + intercept for n, v in zip(column, values, strict=True)
-            ):
-                yield f"{'' if slope == 1 else f'{slope}*'}{name}{intercept:+d}"
+
+
+def _line(column: tuple[int, ...], values: tuple[int, ...]) -> tuple[int, int] | None:
+    """Return slope and intercept if a column is a likely linear function of a symbol's values."""
+    differences = {
+        (b - a, w - v)
+        for a, b, v, w in zip(values, values[1:], column, column[1:], strict=False)
+        if b != a or v != w
+    }
+    slopes = {rise // run for run, rise in differences if run and rise % run == 0}
+    if len(slopes) != 1 or any(not run or rise % run for run, rise in differences):
+        return None
+    slope = slopes.pop()
+    intercept = column[0] - slope * values[0]
+    is_near_multiple = abs(intercept) <= 2 * abs(slope) and any(
+        (intercept + off) % slope == 0 for off in (-1, 0, 1)
+    )
+    is_small = abs(slope) <= _STEEP and abs(intercept) <= _NEAR
+    is_likely = is_near_multiple or len(set(values)) >= _SURE or (is_small and len(values) >= _SURE)
+    fits = all(n == slope * v + intercept for n, v in zip(column, values, strict=True))
+    return (slope, intercept) if is_likely and fits else None

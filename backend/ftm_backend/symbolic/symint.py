@@ -408,55 +408,68 @@ def _divide(
     if by == 0:
         raise ZeroDivisionError("integer division or modulo by zero")
     divisor_size = _make(bottom, by, symbols)
-    if isinstance(divisor_size, SymInt) and not divisor_size > 0:
-        return divmod(int(_make(top, value, symbols)), int(divisor_size))
-    if not isinstance(divisor_size, SymInt) and by < 0:
+    if isinstance(divisor_size, SymInt):
+        if not divisor_size > 0:
+            return divmod(int(_make(top, value, symbols)), int(divisor_size))
+        return _divide_by_size(top, value, bottom, by, symbols)
+    if by < 0:
         quotient = -_make(top, value, symbols) // -by
         return quotient, _make(top, value, symbols) - quotient * by
+    return _divide_by_number(top, value, by, symbols)
+
+
+def _divide_by_number(top: Polynomial, value: int, by: int, symbols: ShapeEnv) -> tuple[Any, Any]:
+    """Divide by a positive number."""
     # canonical form: -(-n // 16) becomes (n + 15) // 16
-    if leads_negative(top) and not isinstance(divisor_size, SymInt):
+    if leads_negative(top):
         raised = _make(
             add({m: -c for m, c in top.items()}, {(): by - 1}, 1), by - 1 - value, symbols
         )
         quotient = -(raised // by)
         return quotient, _make(top, value, symbols) - quotient * by
-    whole, rest = exact(top, bottom) if isinstance(divisor_size, SymInt) else parts(top, by)
+    whole, rest = parts(top, by)
     excess = value - _value(whole, symbols) * by
-    quotient, remainder = excess // by, excess % by
     q, r = _make(whole, _value(whole, symbols), symbols), _make(rest, excess, symbols)
     if not isinstance(r, SymInt):
-        if not isinstance(divisor_size, SymInt):
-            return q + quotient, remainder
-        if excess == 0 or (excess > 0 and divisor_size > excess):
-            return q, excess
-    else:
-        low, high = symbols.bounds(r.polynomial)
-        if low >= 0 and 0 <= excess < by:
-            below = (
-                high < by
-                if not isinstance(divisor_size, SymInt)
-                else symbols.bounds(add(bottom, rest, -1))[0] > 0
-            )
-            if below:
-                return q, r
+        return q + excess // by, excess % by
     low, high = symbols.bounds(rest)
-    spelled, divisor = spell(rest), spell(bottom)
-    most = by - 1 if not isinstance(divisor_size, SymInt) else math.inf
-    if not isinstance(divisor_size, SymInt):
-        low, high = (n if math.isinf(n) else n // by for n in (low, high))  # inf // by is NaN
-    else:
-        low, high = 0 if low >= 0 else -math.inf, max(high, 0)
-    down = symbols.atom(
-        f"({grouped(spelled)}/{grouped(divisor)})",
-        quotient,
-        low,
-        high,
-        (rest, by) if not isinstance(divisor_size, SymInt) else None,
+    if low >= 0 and high < by and 0 <= excess < by:
+        return q, r
+    low, high = (n if math.isinf(n) else n // by for n in (low, high))  # inf // by is NaN
+    dividend = grouped(spell(rest))
+    down = symbols.atom(f"({dividend}/{by})", excess // by, low, high, (rest, by))
+    left = symbols.atom(f"({dividend}%{by})", excess % by, 0, by - 1)
+    return q + SymInt({(down,): 1}, excess // by, symbols), SymInt(
+        {(left,): 1}, excess % by, symbols
     )
-    left = symbols.atom(f"({grouped(spelled)}%{grouped(divisor)})", remainder, 0, most)
-    return q + SymInt({(down,): 1}, quotient, symbols), SymInt({(left,): 1}, remainder, symbols)
+
+
+def _divide_by_size(
+    top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: ShapeEnv
+) -> tuple[Any, Any]:
+    """Divide by a symbolic size that is positive."""
+    whole, rest = exact(top, bottom)
+    excess = value - _value(whole, symbols) * by
+    q, r = _make(whole, _value(whole, symbols), symbols), _make(rest, excess, symbols)
+    low, high = symbols.bounds(rest)
+    if not isinstance(r, SymInt):
+        if excess == 0 or (excess > 0 and _make(bottom, by, symbols) > excess):
+            return q, excess
+    elif low >= 0 and 0 <= excess < by and symbols.bounds(add(bottom, rest, -1))[0] > 0:
+        return q, r
+    dividend, divisor = grouped(spell(rest)), grouped(spell(bottom))
+    least = 0 if low >= 0 else -math.inf
+    down = symbols.atom(f"({dividend}/{divisor})", excess // by, least, max(high, 0), None)
+    left = symbols.atom(f"({dividend}%{divisor})", excess % by, 0, math.inf)
+    return q + SymInt({(down,): 1}, excess // by, symbols), SymInt(
+        {(left,): 1}, excess % by, symbols
+    )
 
 
 def _value(polynomial: Polynomial, symbols: ShapeEnv) -> int:
     """Evaluate a polynomial with the hints."""
     return sum(c * math.prod(symbols.atoms[a] for a in m) for m, c in polynomial.items())
+
+
+def _size_of(atom: Any, hint: int, symbols: ShapeEnv) -> SymInt:
+    return SymInt({(atom,): 1}, hint, symbols)

@@ -313,41 +313,20 @@ class FunctionPrinter:
         if statement.tensors:
             self._named(statement)
             return
-        rank = len(statement.loops)
-        reads = [self._read(o, statement.loops) for o in statement.operands]
-        seen = {k for *_, loops_of_dims in reads for k in loops_of_dims if isinstance(k, int)}
-        seen |= {k for r in statement.results for i in r.indices for k in _bare(i)}
-        hidden = [k for k in range(rank) if k not in seen]
-        if hidden:  # linalg derives a loop's extent from an operand that it alone indexes
-            shape = [statement.loops[k] for k in hidden]
-            reads.append(
-                (
-                    self.once(f"tensor.empty() : {tensor_type(shape, 'i8')}"),
-                    tensor_type(shape, "i8"),
-                    [*hidden],
-                )
-            )
+        reads = self._reads(statement)
         starts = [self._start(r) for r in statement.results]
         kinds = [tensor_type(r.value.shape, r.value.dtype) for r in statement.results]
-        loops = ", ".join(f"d{k}" for k in range(rank))
-        maps = [
-            f"affine_map<({loops}) -> "
-            f"({', '.join('0' if k is None else f'd{k}' for k in loops_of_dims)})>"
-            for *_, loops_of_dims in reads
-        ]
-        maps += [
-            f"affine_map<({loops}) -> ({', '.join(map(_affine_text, r.indices))})>"
-            for r in statement.results
-        ]
+        maps = _indexing_maps(statement, [dims for *_, dims in reads])
         iterators = ", ".join(
             '"reduction"' if reduced else '"parallel"' for reduced in statement.reduced
         )
         body = BodyPrinter(
             self, {id(o): f"%in{k}" for k, o in enumerate(statement.operands)}, self._uniform
         )
-        arguments = [f"%in{k}: {o.value.dtype}" for k, o in enumerate(statement.operands)]
-        arguments += ["%unused: i8"] * bool(hidden) + [
-            f"%out{k}: {r.value.dtype}" for k, r in enumerate(statement.results)
+        arguments = [
+            *(f"%in{k}: {o.value.dtype}" for k, o in enumerate(statement.operands)),
+            *["%unused: i8"] * (len(reads) - len(statement.operands)),
+            *(f"%out{k}: {r.value.dtype}" for k, r in enumerate(statement.results)),
         ]
         count = len(statement.results)
         name = f"%{self._count}" + (f":{count}" if count > 1 else "")
@@ -370,6 +349,21 @@ class FunctionPrinter:
         self.line(f"linalg.yield {', '.join(yields)} : {yielded_types}")
         self.indent = self.indent[:-2]
         self.line(f"}} -> {kinds[0] if count == 1 else '(' + ', '.join(kinds) + ')'}")
+
+    def _reads(self, statement: Statement) -> list[tuple[str, str, list[int | None]]]:
+        """Print the operands of ``linalg.generic``; see `_read`.
+
+        linalg derives a loop's extent from an operand. For loops that index neither an operand nor
+        a result, another operand is printed, which the body does not use.
+        """
+        reads = [self._read(o, statement.loops) for o in statement.operands]
+        seen = {k for *_, dims in reads for k in dims if isinstance(k, int)}
+        seen |= {k for r in statement.results for i in r.indices for k in _bare(i)}
+        hidden = [k for k in range(len(statement.loops)) if k not in seen]
+        if hidden:
+            kind = tensor_type([statement.loops[k] for k in hidden], "i8")
+            reads.append((self.once(f"tensor.empty() : {kind}"), kind, [*hidden]))
+        return reads
 
     def _named(self, statement: Statement) -> None:
         (result,) = statement.results
@@ -463,3 +457,13 @@ def _affine_text(index: Affine) -> str:
     if index.const or not terms:
         terms.append(str(index.const))
     return " + ".join(terms)
+
+
+def _indexing_maps(statement: Statement, read: Sequence[Sequence[int | None]]) -> list[str]:
+    """Return the maps of ``linalg.generic``, from the loops that index what it reads."""
+    loops = ", ".join(f"d{k}" for k in range(len(statement.loops)))
+    indices = [
+        *(["0" if k is None else f"d{k}" for k in dims] for dims in read),
+        *(map(_affine_text, r.indices) for r in statement.results),
+    ]
+    return [f"affine_map<({loops}) -> ({', '.join(each)})>" for each in indices]
