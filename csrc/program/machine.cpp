@@ -6,9 +6,9 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <atomic>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 
 namespace ftm {
@@ -32,6 +32,8 @@ struct MachineLibrary {
   decltype(&ftm_poll) poll;
   decltype(&ftm_interrupt) interrupt;
   // Null if the machine does not support them.
+  decltype(&ftm_prepare) prepare;
+  decltype(&ftm_run) run;
   decltype(&ftm_record_spans) record_spans;
   decltype(&ftm_job_spans) job_spans;
   decltype(&ftm_call_ops) call_ops;
@@ -93,6 +95,8 @@ void open_machine(const std::string& path, int cores, bool checked, uint64_t ins
   find_function(library, "ftm_wait", f.wait);
   find_function(library, "ftm_poll", f.poll);
   find_function(library, "ftm_interrupt", f.interrupt);
+  find_optional(library, "ftm_prepare", f.prepare);
+  find_optional(library, "ftm_run", f.run);
   find_optional(library, "ftm_record_spans", f.record_spans);
   find_optional(library, "ftm_job_spans", f.job_spans);
   find_optional(library, "ftm_call_ops", f.call_ops);
@@ -139,6 +143,8 @@ class InterruptibleJob {
 };
 
 constexpr uint32_t kPollMilliseconds = 50;
+// How long a signal handler may wait for a run that cannot be interrupted by it.
+constexpr std::chrono::milliseconds kMaxSignalDelay{1};
 
 // Polls until the job has ended. Returns the exception that a signal handler raised meanwhile, or
 // null.
@@ -163,26 +169,31 @@ void copy_spans(const ftm_job* job, std::vector<KernelSpan>* spans) {
   }
 }
 
-// Waits until the job has ended, and returns its status. The job is freed.
-int wait_for_job(
-    ftm_job* job, InterruptedBy by, std::vector<KernelSpan>* spans, char* error,
-    size_t error_size) {
-  if (by == InterruptedBy::signals) {
-    const auto raised = wait_with_signals(job);
-    copy_spans(job, spans);
-    const int status = library_functions.wait(job, error, error_size);
-    if (raised) {
-      std::rethrow_exception(raised);
+// Runs a job on this thread, if `is_prepared`; otherwise the machine does. Waits until it has ended
+// and returns its status. The job is freed.
+int finish_job(
+    ftm_job* job, bool is_prepared, InterruptedBy by, std::vector<KernelSpan>* spans,
+    std::span<char> error) {
+  std::exception_ptr raised;
+  if (by == InterruptedBy::launcher) {
+    const InterruptibleJob interruptible(job); // not longer: `wait` frees the job
+    if (is_prepared) {
+      library_functions.run(job);
+    } else {
+      while (library_functions.poll(job, /*milliseconds=*/1000) == 0) {
+      }
     }
-    return status;
+  } else if (is_prepared) {
+    library_functions.run(job);
+  } else {
+    raised = wait_with_signals(job);
   }
-  {
-    const InterruptibleJob interruptible(job);
-    while (library_functions.poll(job, /*milliseconds=*/1000) == 0) {
-    }
-  } // `wait` frees the job, so it must not be interruptible any more
   copy_spans(job, spans);
-  return library_functions.wait(job, error, error_size);
+  const int status = library_functions.wait(job, error.data(), error.size());
+  if (raised) {
+    std::rethrow_exception(raised);
+  }
+  return status;
 }
 
 } // namespace
@@ -221,11 +232,21 @@ void MachineProgram::run(
     const std::vector<void*>& inputs, const std::vector<void*>& outputs,
     const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by,
     std::vector<KernelSpan>* spans) const {
-  std::array<char, 2048> error{};
-  ftm_job* job = library_functions.submit(
-      machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(),
-      arena, nullptr, nullptr, error.data(), error.size());
-  const int status = job == nullptr ? 2 : wait_for_job(job, by, spans, error.data(), error.size());
+  const auto& f = library_functions;
+  auto* program = static_cast<ftm_program*>(handle_);
+  std::array<char, 2048> error; // NOLINT(cppcoreguidelines-pro-type-member-init): 2 kB
+  error[0] = '\0';
+  const bool here =
+      f.run != nullptr && (by == InterruptedBy::launcher || last_time() <= kMaxSignalDelay);
+  const auto begin = std::chrono::steady_clock::now();
+  ftm_job* job = here ? f.prepare(
+                            machine, program, inputs.data(), outputs.data(), scalars.data(), arena,
+                            error.data(), error.size())
+                      : f.submit(
+                            machine, program, inputs.data(), outputs.data(), scalars.data(), arena,
+                            nullptr, nullptr, error.data(), error.size());
+  const int status = job == nullptr ? 2 : finish_job(job, here, by, spans, error);
+  last_time_.store(std::chrono::steady_clock::now() - begin, std::memory_order_relaxed);
   if (status == kInterrupted) {
     throw MachineInterrupted(error.data());
   }

@@ -4,6 +4,8 @@
 
 #include "ftm_machine.h"
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -59,7 +61,7 @@ struct Declaration {
   size_t bytes;
 };
 
-// A loaded image. Immutable, so it may be used on any thread.
+// A loaded image. Immutable but for the time of its last run, so it may be used on any thread.
 class MachineProgram {
  public:
   explicit MachineProgram(void* handle);
@@ -78,9 +80,15 @@ class MachineProgram {
   // Bytes of the scratch memory in DDR that a run needs.
   size_t arena_bytes() const { return arena_bytes_; }
 
-  // Runs the program and waits for its end. Pointers are by argument number; `arena` has
-  // arena_bytes. Throws MachineFault or MachineInterrupted, or rethrows a signal handler's
-  // exception. `spans` receives those that the machine has recorded; it may be null.
+  // Returns how long the last run took; the greatest duration before the first one has ended. It
+  // decides which thread runs a program.
+  std::chrono::nanoseconds last_time() const { return last_time_.load(std::memory_order_relaxed); }
+
+  // Runs the program and waits for its end. The calling thread is core 0 meanwhile, if the machine
+  // allows that, unless a signal might have to interrupt the run (`by`). Pointers are by argument
+  // number; `arena` has arena_bytes. Throws MachineFault or MachineInterrupted, or rethrows a
+  // signal handler's exception. `spans` receives those that the machine has recorded; it may be
+  // null.
   void run(
       const std::vector<void*>& inputs, const std::vector<void*>& outputs,
       const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by,
@@ -92,6 +100,7 @@ class MachineProgram {
   size_t arena_bytes_;
   std::vector<int32_t> aliases_;
   std::vector<std::vector<int64_t>> kernel_calls_;
+  mutable std::atomic<std::chrono::nanoseconds> last_time_{std::chrono::nanoseconds::max()};
 };
 
 // Loads an image. Throws std::runtime_error if no machine is open or the image is invalid.

@@ -119,6 +119,17 @@ FTM_API ftm_job* ftm_submit(
     ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs,
     const void* scalars, void* arena, ftm_done done, void* user, char* err, size_t err_size);
 
+/* Makes a job for ftm_run. The arguments are those of ftm_submit. A machine may lack this function
+ * and ftm_run. */
+FTM_API ftm_job* ftm_prepare(
+    ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs,
+    const void* scalars, void* arena, char* err, size_t err_size);
+
+/* Runs a job of ftm_prepare and returns when it has ended. The calling thread is core 0 meanwhile,
+ * so no thread hands the job to another one. If other jobs run, it waits for them. Call ftm_wait
+ * for the outcome. Other threads may call ftm_interrupt meanwhile. */
+FTM_API void ftm_run(ftm_job* job);
+
 /* Waits until the job has ended, and frees the handle: call exactly once, or ftm_release instead.
  *
  * Returns 0: success. 1: fault of the program; err has the message with the line of assembly. 2:

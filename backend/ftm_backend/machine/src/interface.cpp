@@ -14,7 +14,10 @@ struct ftm_machine {
       : machine(cores, checked, limits, instructions) {}
 };
 struct ftm_program { std::shared_ptr<ftm::Loaded> loaded; };
-struct ftm_job { std::shared_ptr<ftm::Job> job; };
+struct ftm_job {
+  std::shared_ptr<ftm::Job> job;
+  ftm::Machine& machine;
+};
 
 namespace {
 
@@ -42,6 +45,32 @@ int32_t usable_processors() {
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   const int count = CPU_COUNT(&set);
   return count < 1 ? 1 : count > 256 ? 256 : count;
+}
+
+std::shared_ptr<ftm::Job> make_job(
+    ftm_program& program, void* const* inputs, void* const* outputs, const void* scalars,
+    void* arena) {
+  ftm::Program& p = *program.loaded->program;
+  auto job = std::make_shared<ftm::Job>();
+  job->loaded = program.loaded;
+  job->arena = static_cast<uint8_t*>(arena);
+  job->buffers.resize(p.buffers.size());
+  for (size_t i = 0; i < p.buffers.size(); ++i) {
+    const ftm::BufferDecl& b = p.buffers[i];
+    uint8_t*& at = job->buffers[i];
+    if (b.kind == ftm::isa::FTM_BUFFER_CONST) at = p.constants.data() + b.offset;
+    if (i >= size_t(p.inputs) + size_t(p.outputs)) continue;
+    at = static_cast<uint8_t*>(i < size_t(p.inputs) ? inputs[i] : outputs[i - size_t(p.inputs)]);
+    if (!at && b.bytes > 0) throw Error("ftm_submit: no address for " + b.name);
+  }
+  job->donated.resize(p.buffers.size());
+  for (int32_t i = p.inputs; i < p.inputs + p.outputs; ++i) {
+    const int32_t input = p.buffers[size_t(i)].alias;
+    job->donated[size_t(i)] = input >= 0 && job->buffers[size_t(i)] == job->buffers[size_t(input)];
+  }
+  job->scalars.resize(size_t(p.scalars));
+  if (!job->scalars.empty()) std::memcpy(job->scalars.data(), scalars, job->scalars.size() * 8);
+  return job;
 }
 
 int tensor_info(
@@ -128,35 +157,32 @@ uint64_t ftm_arena_bytes(const ftm_program* program) {
   return uint64_t(program->loaded->program->arena_bytes);
 }
 
+ftm_job* ftm_prepare(
+    ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs,
+    const void* scalars, void* arena, char* err, size_t err_size) {
+  return guarded<ftm_job*>(err, err_size, nullptr, [&] {
+    return new ftm_job{make_job(*program, inputs, outputs, scalars, arena), machine->machine};
+  });
+}
+
+void ftm_run(ftm_job* handle) {
+  try {
+    handle->machine.run(*handle->job);
+  } catch (const std::exception& e) {
+    handle->job->fault = e.what();
+    handle->job->ended = true;
+  }
+}
+
 ftm_job* ftm_submit(
     ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs,
     const void* scalars, void* arena, ftm_done done, void* user, char* err, size_t err_size) {
   return guarded<ftm_job*>(err, err_size, nullptr, [&] {
-    ftm::Program& p = *program->loaded->program;
-    auto job = std::make_shared<ftm::Job>();
-    job->loaded = program->loaded;
-    job->arena = static_cast<uint8_t*>(arena);
+    auto job = make_job(*program, inputs, outputs, scalars, arena);
     job->done = done;
     job->user = user;
-    job->buffers.resize(p.buffers.size());
-    for (size_t i = 0; i < p.buffers.size(); ++i) {
-      const ftm::BufferDecl& b = p.buffers[i];
-      uint8_t*& at = job->buffers[i];
-      if (b.kind == ftm::isa::FTM_BUFFER_CONST) at = p.constants.data() + b.offset;
-      if (i >= size_t(p.inputs) + size_t(p.outputs)) continue;
-      at = static_cast<uint8_t*>(i < size_t(p.inputs) ? inputs[i] : outputs[i - size_t(p.inputs)]);
-      if (!at && b.bytes > 0) throw Error("ftm_submit: no address for " + b.name);
-    }
-    job->donated.resize(p.buffers.size());
-    for (int32_t i = p.inputs; i < p.inputs + p.outputs; ++i) {
-      const int32_t input = p.buffers[size_t(i)].alias;
-      job->donated[size_t(i)] =
-          input >= 0 && job->buffers[size_t(i)] == job->buffers[size_t(input)];
-    }
-    job->scalars.resize(size_t(p.scalars));
-    if (!job->scalars.empty()) std::memcpy(job->scalars.data(), scalars, job->scalars.size() * 8);
     machine->machine.submit(job);
-    return new ftm_job{std::move(job)};
+    return new ftm_job{std::move(job), machine->machine};
   });
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <chrono>
 
 #include "checker.h"
@@ -17,8 +18,26 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kShort(300);
 constexpr ThreadChoice::Duration kUnknown = ThreadChoice::Duration::zero();
 
+constexpr const char* kForked =
+    "the machine was opened in another process: open one after the fork";
 constexpr const char* kDeserted =
     "waits at a BARRIER that another core never reaches: that one has ended";
+
+// Rounds to nearest and keeps denormals, for its lifetime. The caller of a run may have changed
+// both (torch.set_flush_denormal), and results must not depend on the thread.
+class DefaultRounding {
+ public:
+  DefaultRounding() {
+    fegetenv(&callers_);
+    fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultRounding() { fesetenv(&callers_); }
+  DefaultRounding(const DefaultRounding&) = delete;
+  DefaultRounding& operator=(const DefaultRounding&) = delete;
+
+ private:
+  fenv_t callers_;
+};
 
 } // namespace
 
@@ -108,7 +127,7 @@ std::shared_ptr<Loaded> Machine::load(const void* image, size_t size) {
 }
 
 void Machine::submit(std::shared_ptr<Job> job) {
-  if (!at_home()) throw Error("the machine was opened in another process: open one after the fork");
+  if (!at_home()) throw Error(kForked);
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (closing_) throw Error("the machine is closed");
@@ -123,7 +142,7 @@ ftm_stats_data Machine::stats() const {
   return stats_;
 }
 
-// Core 0 takes jobs from the queue and runs its part of each.
+// Core 0's thread takes jobs from the queue.
 void Machine::take_jobs() {
   for (;;) {
     std::shared_ptr<Job> job;
@@ -142,35 +161,44 @@ void Machine::take_jobs() {
       wait_while(posted_, seen);
       continue;
     }
-    const auto before = Clock::now();
-    fault_.clear();
-    interrupted_ = false;
-    try {
-      start(*job);
-    } catch (const std::exception& e) {
-      fault_ = e.what();
-    }
-    ThreadChoice& choice = job->loaded->choice;
-    // In turns, a span of one core would contain the time of others.
-    const bool may_take_turns = count_ > 1 && !checked_ && !seats_[0]->spans;
-    const auto limit = may_take_turns ? choice.limit() : kUnknown;
-    if (fault_.empty()) {
-      if (limit > kUnknown) {
-        run_in_turns(limit);
-      } else {
-        turn_.fetch_add(1, std::memory_order_release);
-        wake_all(turn_);
-        run_part(0);
-        gate_.meet();
-      }
-    }
-    const auto time = Clock::now() - before;
-    choice.note(time, limit, handed_over_);
-    finish(*job, uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));
+    run(*job);
   }
+  const std::lock_guard<std::mutex> lock(running_);
   current_ = nullptr;
   turn_.fetch_add(1, std::memory_order_release);
   wake_all(turn_);
+}
+
+// Runs a job; the calling thread is core 0 meanwhile.
+void Machine::run(Job& job) {
+  if (!at_home()) throw Error(kForked);
+  const std::lock_guard<std::mutex> lock(running_);
+  const DefaultRounding rounding;
+  const auto before = Clock::now();
+  fault_.clear();
+  interrupted_ = false;
+  try {
+    start(job);
+  } catch (const std::exception& e) {
+    fault_ = e.what();
+  }
+  ThreadChoice& choice = job.loaded->choice;
+  // In turns, a span of one core would contain the time of others.
+  const bool may_take_turns = count_ > 1 && !checked_ && !seats_[0]->spans;
+  const auto limit = may_take_turns ? choice.limit() : kUnknown;
+  if (fault_.empty()) {
+    if (limit > kUnknown) {
+      run_in_turns(limit);
+    } else {
+      turn_.fetch_add(1, std::memory_order_release);
+      wake_all(turn_);
+      run_part(0);
+      gate_.meet();
+    }
+  }
+  const auto time = Clock::now() - before;
+  choice.note(time, limit, handed_over_);
+  finish(job, uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));
 }
 
 void Machine::follow(int32_t id) {

@@ -1,5 +1,6 @@
 // The machine: one thread per core, and the queue of jobs that they run one after another. The
-// first thread runs all cores of short jobs.
+// thread of core 0 takes jobs from the queue; any other thread may take its place for a job. That
+// thread runs all cores of short jobs.
 #pragma once
 
 #include <chrono>
@@ -80,8 +81,11 @@ class Machine {
 
   int32_t cores() const { return count_; }
   std::shared_ptr<Loaded> load(const void* image, size_t size);
-  // Throws Error.
+  // Lets the thread of core 0 run the job, after those submitted before. Throws Error.
   void submit(std::shared_ptr<Job> job);
+  // Runs the job on the calling thread, which is core 0 meanwhile. Throws Error in a forked
+  // process.
+  void run(Job& job);
   ftm_stats_data stats() const;
   // Turns the recording of spans on or off, for jobs that start later.
   void record_spans(bool on) { records_spans_ = on; }
@@ -126,7 +130,8 @@ class Machine {
   std::mutex fault_mutex_;
   std::string fault_;
 
-  mutable std::mutex mutex_;
+  std::mutex running_; // held while a job runs
+  mutable std::mutex mutex_; // may be acquired while `running_` is held
   std::atomic<uint32_t> posted_{0}; // counts submissions and closing
   bool closing_ = false;
   std::deque<std::shared_ptr<Job>> queue_;
