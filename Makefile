@@ -4,6 +4,7 @@
 #   make test       all other tests (15 minutes), or those of ARGS, in JOBS (2) processes
 #   make nightly    sanitize, fuzz, test-strangers and test-ops: hours
 #   make bench      cost of recording, step times, compile times, modelled times on the target
+#   make performance  measures training steps, and writes the table and the chart of docs/performance.md
 #   make lint       ruff (rules and format), mypy, clang-format, and radon (complexity)
 #   make format     applies the formats of ruff and clang-format
 #   make tidy       clang-tidy over the recorder and the machine, or over the files and folders of ARGS
@@ -35,7 +36,7 @@ MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -na
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES)) $(wildcard tests/locks/*.cpp)
 
-.PHONY: demo test test-unit nightly test-ops test-strangers bench lint format tidy coverage sanitize fuzz build wheel wheel-only docs docs-links clean
+.PHONY: demo test test-unit nightly test-ops test-strangers bench performance lint format tidy coverage sanitize fuzz build wheel wheel-only docs docs-links clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -72,6 +73,10 @@ bench: build
 	$(BIN)/python benchmarks/target_steps.py
 	$(BIN)/python benchmarks/compile_time.py $(ARGS)
 	$(BIN)/python benchmarks/cpu_time.py
+
+performance: build
+	$(BIN)/python benchmarks/step_time.py --json benchmarks/step_time.json $(ARGS)
+	$(BIN)/python docs/generate.py
 
 lint: $(STAMPS)/packages
 	$(BIN)/ruff check .

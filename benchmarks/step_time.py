@@ -1,136 +1,169 @@
-"""Time of a training step of the example models, compared with eager PyTorch on the CPU.
+"""Training steps of eleven models: eager PyTorch, ftm, and `torch.compile` with Inductor.
 
-    python benchmarks/step_time.py [--rounds 7] [--json]
+    python benchmarks/step_time.py                    # all models, as a table
+    python benchmarks/step_time.py --only ResNet-18   # models whose name has this word
+    python benchmarks/step_time.py --cpu              # CPU time on one core, for a busy computer
+    make performance                                  # writes step_time.json and the documents
 
-The devices take turns within one run, because timings of one machine drift. Printed are the minimum
-over the rounds, in milliseconds per step, and the ratio of the two.
+A model's variants run in processes of their own with empty caches, which take turns
+(`compile_time`). A row has the first step of ftm and Inductor in seconds, with its compilation, and
+the least time of a later step. `docs/performance.md` shows the rows of ``step_time.json`` as a
+table and a chart.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
+import platform
+import re
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
-import torch.nn.functional as F
-from torch import nn
+import compile_time
+from step_models import MODELS
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-import digits
-import tiny_gpt
-
-Step = Callable[[], float]
-
-
-def digits_step(model: str, device: str) -> Step:
-    """Return a step of the digits training, with batch size 64, that reads its loss."""
-    torch.manual_seed(0)
-    net = digits.MODELS[model]().to(device)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-    images, labels = digits.digits()[0][:64]
-
-    def step() -> float:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(net(images.to(device)), labels.to(device))
-        loss.backward()
-        nn.utils.clip_grad_norm_(net.parameters(), max_norm=1.0)
-        optimizer.step()
-        return loss.item()
-
-    return step
-
-
-def gpt_step(device: str) -> Step:
-    """Return a step of tiny_gpt (two accumulated batches of 16x64) that reads its loss."""
-    torch.manual_seed(0)
-    model = tiny_gpt.GPT(tiny_gpt.Shape()).to(device)
-    optimizer = tiny_gpt.make_optimizer(model, tiny_gpt.parse([]))
-    data = tiny_gpt.batches(tiny_gpt.standard_library(0.1), 16, model.shape.context, seed=0)
-    inputs = [next(data) for _ in range(2)]
-
-    def step() -> float:
-        total = torch.zeros((), device=device)
-        for tokens, targets in inputs:
-            logits = model(tokens.to(device))
-            loss = (
-                F.cross_entropy(
-                    logits.view(-1, tiny_gpt.VOCABULARY), targets.to(device).reshape(-1)
-                )
-                / 2
-            )
-            loss.backward()
-            total += loss.detach()
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return total.item()
-
-    return step
-
-
-STEPS: dict[str, tuple[Callable[[str], Step], int]] = {
-    "digits mlp": (lambda device: digits_step("mlp", device), 30),
-    "digits cnn": (lambda device: digits_step("cnn", device), 20),
-    "tiny_gpt": (gpt_step, 3),
-}
-"""Name -> (function from a device to a step, steps in one round)."""
+STORED = Path(__file__).with_suffix(".json")
+VARIANTS = ("eager", "lazy", "inductor")
 
 
 @dataclass(frozen=True)
-class Times:
-    """Milliseconds of the first step on ftm (with compiling), and of later steps on each device."""
+class Row:
+    """Times of a model's training step; None where a variant failed.
 
-    first: float
+    Attributes:
+        name: The model and its batch.
+        eager, ftm, inductor: Milliseconds of a later step.
+        ftm_first, inductor_first: Seconds of the first step.
+    """
+
+    name: str
     eager: float
     ftm: float
+    inductor: float | None
+    ftm_first: float
+    inductor_first: float | None
 
     @property
-    def ratio(self) -> float:
-        return self.ftm / self.eager
+    def speeds(self) -> tuple[float, float | None]:
+        """The speeds of ftm and Inductor; eager's is 1."""
+        return self.eager / self.ftm, self.inductor and self.eager / self.inductor
 
 
-def measure(name: str, rounds: int) -> Times:
-    """Measure one of `STEPS` on both devices in turn."""
-    make, count = STEPS[name]
-    steps = {device: make(device) for device in ("cpu", "ftm")}
-    start = time.perf_counter()
-    steps["ftm"]()
-    first = time.perf_counter() - start
-    for step in steps.values():
-        for _ in range(3):
-            step()
-    best = dict.fromkeys(steps, float("inf"))
-    for _ in range(rounds):
-        for device, step in steps.items():
-            start = time.perf_counter()
-            for _ in range(count):
-                step()
-            best[device] = min(best[device], (time.perf_counter() - start) / count)
-    return Times(first * 1e3, best["cpu"] * 1e3, best["ftm"] * 1e3)
+@dataclass(frozen=True)
+class Record:
+    """What ``step_time.json`` contains: rows, and where they were measured."""
+
+    processor: str
+    cores: int
+    clock: str
+    torch: str
+    rows: tuple[Row, ...]
+
+    @classmethod
+    def stored(cls) -> Record:
+        """Read the last results."""
+        content = json.loads(STORED.read_text())
+        return cls(**{**content, "rows": tuple(Row(**row) for row in content["rows"])})
+
+    def table(self) -> str:
+        """Return the table of docs/performance.md, as Markdown."""
+        cores = "one core" if self.cores == 1 else f"{self.cores} cores"
+        lines = [
+            f"{self.clock} on {cores} of {self.processor}, with PyTorch {self.torch}:",
+            "",
+            "| model | eager: ms | ftm: ms | Inductor: ms | ftm: speed | Inductor: speed "
+            "| first step: s | Inductor's: s |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|",
+        ]
+        for row in self.rows:
+            speed, other = row.speeds
+            shown = (
+                *map(_three_digits, (row.eager, row.ftm, row.inductor)),
+                *(f"{each:.2f}" if each else "-" for each in (speed, other)),
+                *map(_three_digits, (row.ftm_first, row.inductor_first)),
+            )
+            lines.append(f"| {row.name} | {' | '.join(shown)} |")
+        means = (_mean(row.speeds[k] for row in self.rows) for k in range(2))
+        lines.append(f"| geometric mean | | | | {' | '.join(f'{m:.2f}' for m in means)} | | |")
+        return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description="Training steps on ftm and in eager PyTorch.")
-    parser.add_argument("--rounds", type=int, default=7, help="how often the devices take turns")
-    parser.add_argument("--only", choices=sorted(STEPS), help="measure one model")
-    parser.add_argument(
-        "--json", action="store_true", help="print {name: [first, eager, ftm]} in ms"
+def _three_digits(number: float | None) -> str:
+    return "-" if number is None else f"{number:.{max(0, 2 - math.floor(math.log10(number)))}f}"
+
+
+def _mean(speeds: Iterator[float | None]) -> float:
+    logs = [math.log(speed) for speed in speeds if speed]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def measure(name: str, rounds: int, with_inductor: bool = True, cpu: bool = False) -> Row:
+    """Measure one of `MODELS`.
+
+    Args:
+        name: The model.
+        rounds: How often the processes take turns.
+        with_inductor: Measure Inductor, too; its first step takes up to a minute.
+        cpu: Measure the CPU time of later steps, on one core.
+
+    Raises:
+        RuntimeError: Eager PyTorch or ftm failed.
+    """
+    variants = VARIANTS if with_inductor else VARIANTS[:2]
+    found = compile_time.measure(name, 1, rounds, cpu, timeout=900, variants=variants)
+    for variant in VARIANTS[:2]:
+        if "failed" in found[variant]:
+            raise RuntimeError(f"{name}, {variant}: {found[variant]['failed']}")
+    ms = {variant: times.get("step_ms") for variant, times in found.items()}
+    first = {variant: times.get("first_s") for variant, times in found.items()}
+    return Row(
+        name, ms["eager"], ms["lazy"], ms.get("inductor"), first["lazy"], first.get("inductor")
     )
-    args = parser.parse_args()
-    times = {name: measure(name, args.rounds) for name in STEPS if args.only in (None, name)}
-    if args.json:
-        print(json.dumps({name: [t.first, t.eager, t.ftm] for name, t in times.items()}))
-        return
-    print(f"{'ms per step':<14}{'first':>10}{'eager':>10}{'ftm':>10}{'ftm/eager':>11}")
-    for name, t in times.items():
-        print(f"{name:<14}{t.first:10.0f}{t.eager:10.2f}{t.ftm:10.2f}{t.ratio:11.2f}")
+
+
+def _processor() -> str:
+    """Return the processor's name, and whether it has AVX-512."""
+    info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    name = re.search(r"^model name\s*: (.*)$", info, re.MULTILINE)
+    text = name[1] if name else platform.processor() or platform.machine()
+    return f"{text} ({'with' if 'avx512f' in info else 'without'} AVX-512)"
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=15, help="turns of each process")
+    parser.add_argument(
+        "--only", default="", metavar="WORD", help="models whose name has this word"
+    )
+    parser.add_argument("--no-inductor", action="store_true", help="leave Inductor out")
+    parser.add_argument("--cpu", action="store_true", help="later steps by CPU time, on one core")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
+    given = parser.parse_args()
+    import torch
+
+    rows = []
+    print(
+        f"{'':38}{'eager ms':>10}{'ftm ms':>10}{'Inductor':>10}{'speed':>8}{'first s':>9}",
+        flush=True,
+    )
+    for name in MODELS:
+        if given.only in name:
+            rows.append(row := measure(name, given.rounds, not given.no_inductor, given.cpu))
+            shown = "".join(f"{_three_digits(ms):>10}" for ms in (row.eager, row.ftm, row.inductor))
+            print(f"{name:38}{shown}{row.speeds[0]:8.2f}{row.ftm_first:9.2f}", flush=True)
+    if given.json:
+        cores = 1 if given.cpu else os.cpu_count() or 1
+        clock = "CPU time" if given.cpu else "Wall time"
+        record = Record(_processor(), cores, clock, torch.__version__, tuple(rows))
+        given.json.write_text(json.dumps(asdict(record), indent=1) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

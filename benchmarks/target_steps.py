@@ -153,23 +153,6 @@ class Attention:
         )
 
 
-def gpt() -> nn.Module:
-    """Create a GPT of four layers with width 768 and 12 heads."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    sizes = {
-        "vocab_size": 5000,
-        "n_positions": 128,
-        "n_embd": 768,
-        "n_layer": 4,
-        "n_head": 12,
-        "use_cache": False,
-    }
-    return training.Logits(
-        GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
-    )
-
-
 def rows(only: str = "") -> Iterator[Row]:
     """Yield the rows whose name contains ``only``."""
     torch.manual_seed(0)
@@ -183,7 +166,7 @@ def rows(only: str = "") -> Iterator[Row]:
             lambda: (torch.randn(8, 3, 224, 224), torch.randint(10, (8,))),
         ),
         "step of GPT 4x768, 8x128 tokens": (
-            gpt,
+            lambda: training.gpt(768, 12),
             lambda: (torch.randint(5000, (8, 128)), torch.randint(5000, (8, 128))),
         ),
     }

@@ -1,6 +1,7 @@
 """Training steps of the models that benchmarks of `torch.compile` use.
 
-    step = training.make_step("resnet18", "ftm", lambda model: torch.compile(model, backend="ftm"))
+    task = training.TASKS["resnet18"]
+    step = training.make_step(task, "ftm", lambda model: torch.compile(model, backend="ftm"))
 
 The models have no dropout, whose masks would differ between devices, and everything is seeded, so
 losses can be compared.
@@ -22,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import digits
 import tiny_gpt
 
-__all__ = ["TASKS", "Task", "make_step"]
+__all__ = ["TASKS", "Batch", "Logits", "Task", "gpt", "make_step", "token_batches"]
 
 Batch = tuple[Tensor, Tensor]
 
@@ -68,16 +69,16 @@ def resnet18() -> nn.Module:
     return Logits(ResNetForImageClassification(config))
 
 
-def gpt2() -> nn.Module:
-    """Create a GPT-2 with four layers of width 256 and a vocabulary of 5,000."""
+def gpt(width: int, heads: int) -> nn.Module:
+    """Create a GPT-2 with four layers and a vocabulary of 5,000."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     sizes = {
         "vocab_size": 5000,
         "n_positions": 128,
-        "n_embd": 256,
+        "n_embd": width,
         "n_layer": 4,
-        "n_head": 4,
+        "n_head": heads,
         "use_cache": False,
     }
     return Logits(
@@ -123,7 +124,7 @@ TASKS = {
     "cnn": Task(lambda: digits.CNN(dropout=0.0), digit_batches),
     "tiny_gpt": Task(lambda: tiny_gpt.GPT(tiny_gpt.Shape()), text_batches),
     "resnet18": Task(resnet18, coloured_batches, rate=1e-4),
-    "gpt2": Task(gpt2, token_batches, rate=1e-4),
+    "gpt2": Task(lambda: gpt(256, 4), token_batches, rate=1e-4),
 }
 """Name to task, fast ones first.
 
@@ -133,7 +134,7 @@ steps. In float64 it is not: noise of 1e-16 in its images changes the loss by 4e
 
 
 def make_step(
-    name: str,
+    task: Task,
     device: str,
     compile: Callable[[nn.Module], Callable[[Tensor], Tensor]] = lambda model: model,
     dtype: torch.dtype = torch.float32,
@@ -142,13 +143,12 @@ def make_step(
     """Create a training step with AdamW on the next batch, which returns its loss.
 
     Args:
-        name: One of `TASKS`.
+        task: The model and its data.
         device: Device of model and batches.
         compile: Wraps the model.
         dtype: dtype of parameters and floating-point inputs.
         compile_update: Wraps the optimizer's step.
     """
-    task = TASKS[name]
     torch.manual_seed(0)
     model = task.model().to(device, dtype)
     call = compile(model)

@@ -25,8 +25,9 @@ from ftm_lazy import settings
 from ftm_lazy.torch_xla import _environment, _table
 
 DOCS = Path(__file__).parent
-sys.path.insert(1, str(DOCS.parent / "tests"))
+sys.path[1:1] = [str(DOCS.parent / "tests"), str(DOCS.parent / "benchmarks")]
 
+import step_time  # noqa: E402
 from session import torch_xla_session  # noqa: E402
 
 from frontends import hugging_face  # noqa: E402
@@ -97,6 +98,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "layers-recorder": drawing(dependencies.folder_edges()),
     "layers-python": drawing(dependencies.import_edges()),
     "settings": lambda: settings.table(),
+    "step-times": lambda: step_time.Record.stored().table(),
     "torch-xla-names": _table.table,
     "torch-xla-environment": _environment.table,
     "torch-xla-session": torch_xla_session,

@@ -1,11 +1,11 @@
-"""The code on the pages for users runs, and prints what the page shows.
+"""The code on all pages runs, and prints what the page shows.
 
-A page's ``python`` blocks are one program. A ``text`` block after one is its output, in which any
-number may stand for a number: losses differ between computers.
+In an output any number may stand for a number: losses differ between computers.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -13,53 +13,64 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [
-    *sorted((DOCS / "tutorials").glob("*.md")),
-    *(
-        DOCS / f"{name}.md"
-        for name in ("start", "performance", "profiling", "troubleshooting", "faq", "notebooks")
-    ),
-]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NUMBER = re.compile(r"-?\d+(\.\d+)?")
-MARK = "--- the next block ---"
+from docs.page_blocks import MARK, ROOT, Page
+
+DOCS = ROOT / "docs"
+RUN_ELSEWHERE = {"shapes": "tests/docs/test_shapes.py counts the programs of each example"}
+PAGES = [Page.read(path) for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "_build"]
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]\d+)?")
 
 
-def program_and_outputs(text: str) -> tuple[str, list[str]]:
-    """The page's program, which prints MARK before each block, and each block's output."""
-    program, outputs = "", []
-    for language, content in BLOCK.findall(text):
-        if language == "python":
-            program += f"print({MARK!r})\n{content}"
-            outputs.append("")
-        elif language == "text" and outputs and not outputs[-1]:
-            outputs[-1] = content
-    return program, outputs
+def name_of(page: Page) -> str:
+    return str(page.path.relative_to(DOCS))
+
+
+def run(page: Page, folder: Path) -> list[str]:
+    """The output of each block of a page that runs."""
+    page.prepare(folder)
+    (folder / "page_program.py").write_text(page.program())
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    copy = {"PYTHONPATH": str(folder / "backend")} if page.in_copy else {}
+    done = subprocess.run(
+        [sys.executable, "page_program.py"],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "FTM_CACHE_DIR": str(folder / "cache"), **copy},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "UserWarning" not in done.stderr, done.stderr
+    return done.stdout.split(f"{MARK}\n")[1:]
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.exists()], ids=lambda page: page.stem
+    "page",
+    [page for page in PAGES if page.outputs and page.path.stem not in RUN_ELSEWHERE],
+    ids=name_of,
 )
-def test_code_runs_and_prints_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    program, expected = program_and_outputs(page.read_text())
-    if not program:
-        pytest.skip("no code")
-    (tmp_path / "program.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=500
-    )
-    assert done.returncode == 0, done.stderr
-    assert "UserWarning" not in done.stderr, done.stderr
-    found = done.stdout.split(f"{MARK}\n")[1:]
-    for shown, printed in zip(expected, found, strict=True):
+def test_code_runs_and_prints_what_the_page_shows(page: Page, tmp_path: Path) -> None:
+    for shown, printed in zip(page.outputs, run(page, tmp_path), strict=True):
         if shown:
             assert NUMBER.sub("N", printed).rstrip() == NUMBER.sub("N", shown).rstrip()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_pages_say_what_the_reader_will_be_able_to_do(page: Path) -> None:
-    if page.name == "index.md" or not page.exists():
-        pytest.skip("a list of pages")
-    first = page.read_text().split("\n\n")[1]
-    assert first.startswith("After this "), first
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_runs_or_says_why_not(page: Page) -> None:
+    assert page.unknown == []
+    assert all(block.what for block in page.blocks if block.role == "not run")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_lines_of_sources_are_in_the_sources(page: Page) -> None:
+    for block in page.blocks:
+        if block.role == "source":
+            assert "".join(block.text.split()) in "".join((ROOT / block.what).read_text().split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_pages_say_what_the_reader_will_be_able_to_do(page: Page) -> None:
+    paragraphs = re.sub(r"<!-- Generated.*-->\n\n", "", page.path.read_text()).split("\n\n")
+    if name_of(page) in ("index.md", "tutorials/index.md", "contributing.md", "changelog.md"):
+        return  # lists of pages, and pages that include a file of the project's folder
+    assert paragraphs[1].startswith("After this "), paragraphs[1]

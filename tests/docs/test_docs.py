@@ -3,25 +3,53 @@ runs."""
 
 from __future__ import annotations
 
+import html
 import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+DOCUMENTS = [
+    *(ROOT / f"{name}.md" for name in ("README", "SECURITY", "CONTRIBUTING", "CHANGELOG")),
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts),
+]
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 CODE_PATH = re.compile(r"`((?:backend|csrc|ftm_lazy|tests|docs|examples|benchmarks)/[\w./-]*)`")
+
+
+def anchors(path: Path) -> set[str]:
+    """The names that links to a page's headings may have, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        name = re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        found.add(name if name not in found else f"{name}-1")
+    return found
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_and_paths_resolve(path: Path) -> None:
     text = path.read_text()
-    links = [target for target in LINK.findall(text) if "://" not in target]
-    broken = [target for target in links if not (path.parent / target).exists()]
-    broken += [target for target in CODE_PATH.findall(text) if not (ROOT / target).exists()]
+    broken = []
+    for target, anchor in LINK.findall(text):
+        if "://" in target:
+            host = urlsplit(target)
+            is_good = host.scheme == "https" and "." in host.netloc
+        else:
+            page = path.parent / target if target else path
+            is_good = page.exists() and (not anchor or anchor in anchors(page))
+        if not is_good:
+            broken.append(f"{target}#{anchor}")
+    named = [
+        target
+        for target in CODE_PATH.findall(text)
+        if not {"NAME", "_build"} & set(re.split(r"\W+", target))
+    ]
+    broken += [target for target in named if not (ROOT / target).exists()]
     assert broken == []
 
 
@@ -65,3 +93,13 @@ def test_documents_say_the_same_numbers() -> None:
         for name in ("README.md", "CHANGELOG.md")
     ]
     assert said == [[(found[2], found[1])]] * 2
+
+
+def test_the_picture_of_all_stages_shows_the_program_s_assembly() -> None:
+    """docs/figures/stages.html draws the program of docs/tutorials/look-at-a-step.md."""
+    picture = (ROOT / "docs" / "figures" / "stages.html").read_text()
+    shown = [html.unescape(line) for line in re.findall(r'<text class="code"[^>]*>(.*?)<', picture)]
+    assembly = (ROOT / "docs" / "tutorials" / "look-at-a-step.md").read_text()
+    lines = {line.strip() for line in assembly.splitlines()}
+    drawn = [line.strip() for line in shown if re.match(r" *(?:@map|[A-Z]+[. ])", line)]
+    assert len(drawn) == 8 and set(drawn) <= lines

@@ -40,12 +40,15 @@ def serve(name: str, device: str, steps: int) -> None:
 
     dtype = torch.float64 if name in FLOAT64 else torch.float32
     if device == "eager":
-        step = training.make_step(name, "cpu", dtype=dtype)
+        step = training.make_step(training.TASKS[name], "cpu", dtype=dtype)
         print(json.dumps({"losses": [step() for _ in range(steps)]}))
         return
     backend = TorchCompileBackend()
     step = training.make_step(
-        name, device, lambda model: torch.compile(model, backend=backend, fullgraph=True), dtype
+        training.TASKS[name],
+        device,
+        lambda model: torch.compile(model, backend=backend, fullgraph=True),
+        dtype,
     )
     losses = [step(), step()]
     graphs, programs = len(backend.graphs), metrics.counters()["compiles"]

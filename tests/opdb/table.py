@@ -54,7 +54,7 @@ def totals() -> str:
         if any(check in entry["checks"] for check in PARTS)
     )
     rows.append(
-        f"| {parts.total()} of which Dynamo makes no whole graph, without `fullgraph`"
+        f"| {parts.total()} that Dynamo breaks into several graphs, without `fullgraph`"
         f" | {' | '.join(str(parts[word]) for word in (*WORDS, None))} |"
     )
     for db in ("modules", "optims"):

@@ -28,7 +28,10 @@ from ftm_backend.runtime import package_file
 from ftm_backend.tools import ftm
 from strangers import campaign
 
-COMMANDS = ("run", "opt", "translate", "profile", "conformance", "compile", "migrate", "cache")
+COMMANDS = tuple(ftm.COMMANDS)
+RARELY = {"compile", "conformance", "info", "completion"}
+"""Commands that take long, or that have little to get wrong."""
+
 FINDINGS = {"run", "conformance", "migrate", "cache"}
 """Commands that may end with 1, as a comparison that finds a difference."""
 
@@ -249,6 +252,8 @@ def command_line(random: Random, command: str, folder: Path) -> list[str]:
         ],
         "migrate": [["--check"], ["--write"], [other]],
         "cache": [[f"--size={number}"], [f"--days={number}"], ["--remove"], ["--json"], [other]],
+        "info": [["--json"], ["-q"], [other], [f"--machine={machine}"]],
+        "completion": [["-v"], [other]],
     }[command]  # fmt: skip
     chosen = [
         word
@@ -271,6 +276,10 @@ def command_line(random: Random, command: str, folder: Path) -> list[str]:
             *chosen,
             f"--dir={folder / 'cache'}",
         ]
+    if command == "info":
+        return chosen
+    if command == "completion":
+        return [random.choice(["bash", "zsh", "fish", "", file]), *chosen]
     return [file, *chosen]
 
 
@@ -318,9 +327,7 @@ def run_in_shell(
 
 def check(random: Random, share_in_shell: float = 0.02) -> str | None:
     """One command line; what is wrong with how it ended, or None."""
-    command = random.choice(
-        [name for name in COMMANDS for _ in range(1 if name in ("compile", "conformance") else 3)]
-    )
+    command = random.choice([name for name in COMMANDS for _ in range(1 if name in RARELY else 3)])
     with tempfile.TemporaryDirectory(prefix="ftm-strangers-") as made:
         folder = Path(made) / "a" / "b"
         folder.mkdir(parents=True)

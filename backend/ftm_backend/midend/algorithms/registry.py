@@ -12,4 +12,9 @@ from ftm_backend.midend.algorithms.conv_transpose_phases import PHASES
 
 __all__ = ["ALGORITHMS"]
 
-ALGORITHMS: dict[str, tuple[Algorithm, ...]] = {"ftm.conv_transpose": (PHASES, COL2IM)}
+ALGORITHMS: dict[str, tuple[Algorithm, ...]] = {
+    "ftm.conv_transpose": (
+        PHASES,
+        COL2IM,
+    ),
+}
