@@ -1,11 +1,11 @@
-"""Check a wheel as a new user meets it: in an empty environment, with README's program.
+"""Check a wheel as a new user meets it: in an empty environment, with README's programs.
 
     python packaging/check_wheel.py dist/torch_ftm-0.1.0-2.13.0-cp311-*.whl
     python packaging/check_wheel.py --python python3.12 --torch /env/site-packages dist/*cp312*.whl
 
-The environment has no compiler on PATH and an empty HOME. ``--torch`` links an installed PyTorch
-and its packages in place of a download. The report gives the time of the installation and the size
-of what it added.
+The environment has no compiler on PATH and an empty HOME. PyTorch and numpy are installed first, as
+README says; ``--torch`` links an installed PyTorch in place of a download. Then the wheel must take
+less than `LONGEST` seconds and `LARGEST` megabytes, without MLIR's bindings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CONFORMANCE_MODEL = ["-m", "ftm_backend.tools.ftm_conformance", "host", "--only", "model mlp"]
+LONGEST, LARGEST = 60.0, 40.0
 
 
 def main() -> int:
@@ -41,48 +41,58 @@ def _check(folder: Path, given: argparse.Namespace) -> int:
     subprocess.run([given.python, "-m", "venv", folder / "env"], check=True)
     python = folder / "env" / "bin" / "python"
     packages = next((folder / "env").glob("lib/python*/site-packages"))
-    if given.torch:
-        (packages / "torch_elsewhere.pth").write_text(f"{given.torch.resolve()}\n")
     home = folder / "home"
     home.mkdir()
     environment = {"HOME": str(home), "PATH": str(python.parent), "LANG": "C.UTF-8"}
     pip_settings = {name: text for name, text in os.environ.items() if name.startswith("PIP_")}
 
-    before = _size(packages)
-    begin = time.monotonic()
-    install = [python, "-m", "pip", "install", "--quiet", *(["--no-deps"] if given.no_mlir else [])]
-    subprocess.run([*install, given.wheel], check=True, env=environment | pip_settings)
-    seconds = time.monotonic() - begin
-    mlir = packages / "torch_mlir"
-    added = _size(packages) - before
-    print(f"{given.wheel.name}: {given.wheel.stat().st_size / 1e6:.1f} MB")
-    print(f"installed in {seconds:.1f} s; {added / 1e6:.1f} MB added", end="")
-    print(f", including {_size(mlir) / 1e6:.1f} MB of MLIR" if mlir.exists() else ", without MLIR")
+    def install(*words: str | Path) -> float:
+        begin = time.monotonic()
+        command = [python, "-m", "pip", "install", "--quiet", *words]
+        subprocess.run(command, check=True, env=environment | pip_settings)
+        return time.monotonic() - begin
 
-    program = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
-    for title, arguments in (
-        ("README's program", ["-c", program]),
-        ("a conformance model", [] if given.no_mlir else CONFORMANCE_MODEL),
-        ("ftm info", ["-m", "ftm_lazy", "info"]),
-    ):
-        if not arguments:
-            continue
-        done = subprocess.run(
-            [python, "-W", "error::UserWarning", *arguments],
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-        )
-        print(f"{title}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    release = given.wheel.name.split("-")[2]  # the build tag
+    if given.torch:
+        (packages / "torch_elsewhere.pth").write_text(f"{given.torch.resolve()}\n")
+        install("numpy")
+    else:
+        install(f"torch=={release}", "numpy")
+    before = _size(packages)
+    seconds = install(*(["--no-deps"] if given.no_mlir else []), given.wheel)
+    mlir = _size(packages / "torch_mlir")
+    added = _size(packages) - before - mlir
+    print(f"{given.wheel.name}: {given.wheel.stat().st_size / 1e6:.1f} MB")
+    print(f"installed in {seconds:.1f} s: {added / 1e6:.1f} MB, and {mlir / 1e6:.1f} MB of MLIR")
+    if seconds > LONGEST or added > LARGEST * 1e6:
+        print(f"more than {LONGEST:.0f} s or {LARGEST:.0f} MB")
+        return 1
+    return _run_programs(python, folder, environment, given.no_mlir)
+
+
+def _run_programs(python: Path, folder: Path, environment: dict[str, str], no_mlir: bool) -> int:
+    """Run README's programs and commands, those that MLIR needs only with it."""
+    readme = (ROOT / "README.md").read_text()
+    first, second = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    commands = re.findall(r"^ftm .*$", readme, re.MULTILINE)
+    warned = [python, "-W", "error::UserWarning"]
+    programs: list[tuple[str, list[str | Path]]] = [("README's program", [*warned, "-c", first])]
+    if not no_mlir:
+        programs.append(("README's frontends", [python, "-c", second]))
+        programs += [(line.partition("#")[0], ["/bin/sh", "-c", line]) for line in commands]
+    programs.append(("ftm info", [*warned, "-m", "ftm_lazy", "info"]))
+    for title, words in programs:
+        done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True)
+        shown = done.stdout if len(done.stdout) < 3000 else f"{done.stdout[:1000]}...\n"
+        print(f"{title}: exit status {done.returncode}\n{shown}{done.stderr}", flush=True)
         if done.returncode:
             return 1
     return 0
 
 
-def _size(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _size(path: Path) -> int:
+    """Return the bytes of all files below a folder; 0 if there is none."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ runs."""
 from __future__ import annotations
 
 import html
+import inspect
 import re
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+
+import ftm_lazy
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -103,3 +106,14 @@ def test_the_picture_of_all_stages_shows_the_program_s_assembly() -> None:
     lines = {line.strip() for line in assembly.splitlines()}
     drawn = [line.strip() for line in shown if re.match(r" *(?:@map|[A-Z]+[. ])", line)]
     assert len(drawn) == 8 and set(drawn) <= lines
+
+
+def test_the_reference_has_every_public_function() -> None:
+    """docs/reference/python.md names what the users' modules export; Sphinx reads the docstrings."""
+    text = (ROOT / "docs" / "reference" / "python.md").read_text()
+    modules = {name for name in ftm_lazy.__all__ if inspect.ismodule(getattr(ftm_lazy, name))}
+    names = set(ftm_lazy.__all__) - modules
+    for module in (ftm_lazy.debug, ftm_lazy.metrics):
+        names |= {name for name in module.__all__ if callable(getattr(module, name))}
+    assert {name for name in names if not re.search(rf"\b{name}\b", text)} == set()
+    assert {name for name in modules if f"ftm_lazy.{name}" not in text} == set()
