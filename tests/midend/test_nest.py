@@ -332,3 +332,27 @@ def test_sums_of_columns_and_what_follows_them_are_fetched_in_whole_granules(row
     np.testing.assert_allclose(
         result, x.sum(axis=0, dtype=np.float64) * factors, rtol=1e-4, atol=1e-3
     )
+
+
+@pytest.mark.parametrize(
+    ("machine", "shape", "exponentials"),
+    [
+        ("host", (300, 1000), 1),
+        ("host", (30, 10_000), 1),
+        ("host", (30, 40_000), 2),  # a third tile might not fit the scratchpad
+        ("m7032", (300, 1000), 2),
+    ],
+)
+def test_softmax_keeps_the_exponentials_on_the_host(machine, shape, exponentials):
+    kind = f"f32[{shape[0]},{shape[1]}]"
+    trace = (
+        f"trace\n  %0 = param {kind}\n"
+        f"  %1 = aten::_softmax(self=%0, dim=1, half_to_float=false) : {kind}\n  return %1\n"
+    )
+    text = driver.run_from("trace", trace, "asm", CompileOptions(machine=machine, cores=2))
+    assert text.count("VEXP") == exponentials
+    x = normal(*shape)
+    with Machine(cores=2, checked=True) as emulator:
+        (result,) = emulator.load(assembler.assemble(text)).run([x])
+    parts = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(result, parts / parts.sum(axis=1, keepdims=True), rtol=1e-5)

@@ -50,12 +50,16 @@ class MapEmitter:
         positions: dict[int, tuple[Index, int, int, list[int]]] = {}
         computed_here = {r.value for s in stage.statements for r in s.results}
         elements: list[tuple[Statement, FunctionResult, Node]] = []
+        kept: list[tuple[Node, TileDecl]] = []
         for s in stage.statements:
             for r in s.results:
                 node = self._element(s, r)
                 elements.append((s, r, node))
-                for n in walk([node]):
-                    if id(n) in nest.uniforms.tiles:
+                kept += nest.shared.kept(stage, node)
+                for n in nest.shared.walk(stage, node):
+                    if (tile := nest.shared.tile(stage, n)) is not None:
+                        number[id(n)] = inputs.add(tile, "full")
+                    elif id(n) in nest.uniforms.tiles:
                         number[id(n)] = inputs.add(nest.uniforms.tiles[id(n)][1], "one")
                     elif n.op == "in" and n.payload.value not in computed_here:
                         number[id(n)] = self._input(s, n.payload, stage.narrow, inputs)
@@ -73,11 +77,12 @@ class MapEmitter:
         sources: list[int] = []
         after: list[tuple[Statement, FunctionResult, TileDecl, ReductionForm]] = []
         for output_number, (s, r, _) in enumerate(elements):
-            tile, direction, form = self._output(s, r)
-            if tile is not None:
-                outputs.append((tile, 0, direction))
+            output, direction, form = self._output(s, r)
+            if output is not None:
+                outputs.append((output, 0, direction))
                 sources.append(output_number)
-                after.append((s, r, tile, form))
+                after.append((s, r, output, form))
+        outputs += [(tile, 0, "full") for _, tile in kept]
 
         def body(arguments: Sequence[Node]) -> list[Node]:
             known: dict[Value, Node] = {}
@@ -99,7 +104,7 @@ class MapEmitter:
             for _, r, node in elements:
                 values += mapped(b, [node], leaf)
                 known[r.value] = values[-1]
-            return [values[k] for k in sources]
+            return [*(values[k] for k in sources), *mapped(b, [n for n, _ in kept], leaf)]
 
         transposed = nest.axes.shape.transposed
         rows = 1 if stage.narrow and transposed else nest.extent(rows=True)
