@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend.machine import Machine
+from ftm_backend.machine import Machine, MachineError
 from machine.machine_programs import run_text
 
 # Rows are long enough that a strip is a part of a row.
@@ -192,3 +192,35 @@ def test_direct_access(
         written = slice(0, 0)  # the rest of a new output is arbitrary
     np.testing.assert_array_equal(results[1][0][written], results[0][0][written])
     np.testing.assert_array_equal(results[1][1], results[0][1])
+
+
+@pytest.mark.parametrize("donated", [(), (0,)])
+@pytest.mark.parametrize("last", [4, 9])
+def test_gather(fast: Machine, checked: Machine, donated: tuple[int, ...], last: int) -> None:
+    """Rows go to the output at once; not if the output is what is read, or a fault may undo it."""
+    text = """@program test, host
+@in b0, f32, 8x40
+@in b1, i64, 8
+@out o0, f32, 8x40, b0
+@func main
+  @tile I, am, i64, 8x1, 1, 0
+  @tile X, am, f32, 8x40, 1, 64
+    DLD b1[0], 8@1 | 1@1, I
+    DWAIT I
+    DGA b0[0], I, 40 | 40@1, X
+    DWAIT X
+    DST X, o0[0], 8@40 | 40@1
+    DWAITALL
+@ret
+"""
+    table = np.arange(320, dtype=np.float32).reshape(8, 40)
+    rows = np.array([3, 3, 0, 7, 1, 1, 2, last])
+    for machine in (checked, fast):
+        given = table.copy()
+        if last < 8:
+            (result,) = run_text(machine, text, [given, rows], donate=donated)
+            np.testing.assert_array_equal(result, table[rows])
+        else:
+            with pytest.raises(MachineError, match="index out of range"):
+                run_text(machine, text, [given, rows], donate=donated)
+            np.testing.assert_array_equal(given, table)

@@ -209,3 +209,43 @@ def test_random_bodies(both: Both, seed: int) -> None:
     )
     extents = {"full": (rows, columns), "row": (1, columns), "col": (rows, 1), "one": (1, 1)}
     both(program, [sample("f32", extents[str(a)], seed + k) for k, a in enumerate(accesses)])
+
+
+REDUCED = [
+    ["rsum"],
+    ["rmax", "rsum"],
+    ["full", "rmin"],
+    ["asum", "amax", "full"],
+    ["rprod", "rsum"],
+    ["rsum", "rmin", "rmax", "amin"],
+]
+
+
+@pytest.mark.parametrize("token", ["f32", "f16", "bf16", "f64", "i32"])
+@pytest.mark.parametrize("outputs", REDUCED)
+def test_reductions(both: Both, token: str, outputs: list[str]) -> None:
+    """Rows that are shorter than a vector, with tails, and longer than a strip."""
+    rng = np.random.default_rng(len(outputs))
+    for columns in (1, 15, 16, 17, 48, 64, 100, 129, 1024, 1025, 3000):
+        rows = int(rng.choice([1, 3, 40 if columns < 1000 else 5]))
+        access = str(rng.choice(["col", "row", "full"]))
+        body = [f"VSUB.{suffix(token)} v0, v1, v{100 + k}" for k in range(len(outputs))]
+        program = MapProgram(
+            rows,
+            columns,
+            [(token, "full"), (token, access)],
+            [(token, what) for what in outputs],
+            body,
+            pad=int(rng.integers(0, 2)) * 3,
+        )
+        other = {"col": (rows, 1), "row": (1, columns), "full": (rows, columns)}[access]
+        both(program, [sample(token, (rows, columns), columns), sample(token, other, 1)])
+
+
+def test_reduction_of_an_input(both: Both) -> None:
+    """Without operations: negative zeros alone, NaN last, and no element that is greater."""
+    for values in ([-0.0] * 40, [1.0] * 79 + [np.nan], [-np.inf] * 17, [0.0, -0.0] * 65):
+        array = np.array([values], np.float32)
+        outputs = [("f32", what) for what in ("rsum", "rmax", "rmin")]
+        body = [f"VMOV.F32 v0, v{100 + k}" for k in range(3)]
+        both(MapProgram(1, len(values), [("f32", "full")], outputs, body), [array])

@@ -64,7 +64,7 @@ struct Slot {
   Extent rows, columns;
   uint8_t* lent = nullptr; // where the elements are instead; only maps read such a slot
   int64_t row_bytes = 0; // distance of lent rows
-  bool stored = false; // a map has written the elements to the buffer of the next DST
+  bool stored = false; // the elements are already in the buffer of the next DST
 };
 
 // Operands of an instruction from one tile to another.
@@ -195,12 +195,13 @@ Progress run_core(Core& core);
 
 void run_load(Core& core, const Dma& dma);
 void run_store(Core& core, const Dma& dma);
-// Sets where a store would write rows of adjacent elements, for a map that writes them instead.
+// Sets where a store would write rows of adjacent elements, for an instruction that writes them
+// instead.
 // Returns false if the store has another shape, or would fault.
 bool find_destination(
     const Core& core, const Dma& dma, int64_t rows, int64_t columns, uint8_t*& to,
     int64_t& row_bytes);
-// Called before a transfer, or a map for it, writes to a buffer.
+// Called before a transfer, or an instruction for it, writes to a buffer.
 void note_write(const Core& core, const Dma& dma);
 void run_gather(Core& core, const Dma& dma);
 void run_scatter(Core& core, const Dma& dma, uint16_t flags);

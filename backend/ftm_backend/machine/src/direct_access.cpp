@@ -7,7 +7,7 @@
 namespace ftm {
 namespace {
 
-enum class Role : uint8_t { load, store, map_input, map_output, other };
+enum class Role : uint8_t { load, store, gather, map_input, map_output, other };
 
 struct Reference {
   size_t step;
@@ -34,7 +34,7 @@ class Analysis {
       const Role first = refs.front().role;
       if (first == Role::load && is_only_mapped(refs))
         p_.dmas[size_t(p_.steps[refs.front().step].target)].lends = true;
-      if (first == Role::map_output && is_only_stored(refs))
+      if ((first == Role::map_output || first == Role::gather) && is_only_stored(refs))
         tile.stored_by = int32_t(refs.back().step);
     }
   }
@@ -56,6 +56,8 @@ class Analysis {
       case isa::FTM_OP_DST: return add(p_.dmas[target].data.tile, i, Role::store);
       case isa::FTM_OP_DLB: return add(p_.dmas[target].data.tile, i, Role::other);
       case isa::FTM_OP_DGA:
+        add(p_.dmas[target].data.tile, i, Role::gather);
+        return add(p_.dmas[target].index.tile, i, Role::other);
       case isa::FTM_OP_DSC:
         add(p_.dmas[target].data.tile, i, Role::other);
         return add(p_.dmas[target].index.tile, i, Role::other);
@@ -105,16 +107,16 @@ class Analysis {
     return is_unconditional(load) && is_straight(load, refs.back().step, allowed);
   }
 
-  // One map that writes the tile, then one store of it. In between there are only other stores, so
-  // the store's operands do not change.
+  // One map or gather that writes the tile, then one store of it. In between there are only other
+  // stores, so the store's operands do not change.
   bool is_only_stored(const std::vector<Reference>& refs) const {
     if (refs.size() != 2 || refs[1].role != Role::store) return false;
-    const size_t map = refs[0].step, store = refs[1].step;
+    const size_t writer = refs[0].step, store = refs[1].step;
     const auto allowed = [](uint16_t op) {
       return op == isa::FTM_OP_DST || op == isa::FTM_OP_DWAIT;
     };
-    return reads_buffers(map) && is_unconditional(map) && is_unconditional(store) &&
-           is_straight(map, store, allowed);
+    return (refs[0].role == Role::gather || reads_buffers(writer)) && is_unconditional(writer) &&
+           is_unconditional(store) && is_straight(writer, store, allowed);
   }
 
   // Whether the map of a step leaves tiles to translated code, and cannot fault.

@@ -2,6 +2,7 @@
 // its result to the buffer that a DST names.
 //
 // Example: `DLD x -> T0; @map T0 -> T1; DST T1 -> y` becomes one loop that reads x and writes y.
+// A gather also writes its rows to the buffer.
 //
 // Whether a program may do so is decided when it is loaded, from the instructions that refer to a
 // tile. Whether a transfer does so is decided when it runs, from its shape and addresses.

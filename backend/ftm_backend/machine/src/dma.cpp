@@ -180,6 +180,30 @@ bool has_adjacent_columns(
   return count == 2 && adjacent && columns->extent == shape.columns && rows->to == tile.columns;
 }
 
+// Lets a gather write to the buffer of the DST that follows, if it need not be undone after a fault
+// and cannot be what is read.
+bool find_gather_destination(
+    Core& core, const Dma& dma, const TileDecl& tile, int64_t rows, int64_t columns, uint8_t*& to,
+    int64_t& row_bytes) {
+  if (core.checker || tile.stored_by < 0) return false;
+  const Dma& store = core.program->dmas[size_t(core.program->steps[size_t(tile.stored_by)].target)];
+  const View &source = core.views[dma.buffer], &target = core.views[store.buffer];
+  const int64_t bytes = type_bytes(tile.type);
+  const bool apart = source.base + source.elements * bytes <= target.base ||
+                     target.base + target.elements * bytes <= source.base;
+  if (target.donated || !apart || !find_destination(core, store, rows, columns, to, row_bytes))
+    return false;
+  note_write(core, store);
+  return true;
+}
+
+// Rows that a gather requests ahead, so that memory's latency does not add up.
+constexpr int64_t kRowsAhead = 6;
+
+void prefetch_row(const uint8_t* from, int64_t bytes) {
+  for (int64_t at = 0; at < std::min<int64_t>(bytes, 1024); at += 64) __builtin_prefetch(from + at);
+}
+
 // Returns where row i of a row transfer starts in the buffer.
 int64_t row_offset(const Core& core, const Dma& dma, int64_t i, int64_t index, const Shape& shape) {
   const Wide at = Wide(index) * core.value(dma.row_stride) + core.value(dma.offset);
@@ -290,12 +314,20 @@ void run_gather(Core& core, const Dma& dma) {
   const int count = simplify(shape.dims, shape.count);
   if (count < 0) return;
   core.counters.dma_bytes += uint64_t(rows * shape.columns * bytes);
+  uint8_t* to = slot.base;
+  int64_t row_bytes = t.columns * bytes;
+  slot.stored = find_gather_destination(core, dma, t, rows, shape.columns, to, row_bytes);
+  const uint8_t* const base = core.views[dma.buffer].base;
+  const int64_t stride = core.value(dma.row_stride);
   for (int64_t i = 0; i < rows; ++i) {
+    if (i + kRowsAhead < rows) { // a prefetch of any address is harmless
+      const int64_t next = index_at(index, index_tile, i + kRowsAhead);
+      const uint64_t at = uint64_t(next) * uint64_t(stride) + uint64_t(core.value(dma.offset));
+      prefetch_row(base + at * uint64_t(bytes), shape.columns * bytes);
+    }
     const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
     if (core.checker) core.checker->read_buffer(dma.buffer, shape.dims, count, at);
-    copy_elements(
-        slot.base + i * t.columns * bytes, core.views[dma.buffer].base + at * bytes, shape.dims,
-        count, bytes, false);
+    copy_elements(to + i * row_bytes, base + at * bytes, shape.dims, count, bytes, false);
   }
 }
 

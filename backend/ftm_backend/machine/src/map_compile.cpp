@@ -327,9 +327,8 @@ void read_operands(
     m.type = program.tiles[in.tile].type;
     require(m.type == Type(in.type), "a map input's type");
     slot(in.slot, m.slot_immediate, m.slot_register);
-    if (m.access == isa::FTM_ACCESS_ROW)
-      for (const MapOutput& o : plan.outputs)
-        m.snapshot |= overlap(program.tiles[m.tile], program.tiles[o.tile]);
+    for (const MapOutput& o : plan.outputs)
+      m.overwritten |= overlap(program.tiles[m.tile], program.tiles[o.tile]);
     plan.inputs.push_back(m);
   }
 }
@@ -356,6 +355,9 @@ std::unique_ptr<MapPlan> compile_map(
     plan->flat &= in.access == isa::FTM_ACCESS_FULL || in.access == isa::FTM_ACCESS_ONE;
   for (const MapOutput& out : plan->outputs)
     plan->flat &= out.scope == isa::FTM_SCOPE_FULL || out.scope == isa::FTM_SCOPE_A;
+  plan->any_cut = true;
+  for (const MapOutput& out : plan->outputs)
+    plan->any_cut &= out.scope == isa::FTM_SCOPE_FULL || out.scope == isa::FTM_SCOPE_R;
   ValueCode along = BodyCompiler(program, image, map, *plan, true).compile();
   ValueCode across = BodyCompiler(program, image, map, *plan, false).compile();
   require(plan->cells.size() < 65536, "a map");
@@ -363,8 +365,8 @@ std::unique_ptr<MapPlan> compile_map(
   if (code) {
     const MapBody& body = plan->strips;
     auto native = std::make_unique<MapBody>();
-    native->along = native::translate(*plan, body.along, *code);
-    native->across = native::translate(*plan, body.across, *code);
+    native->along = native::translate(*plan, body.along, true, *code);
+    native->across = native::translate(*plan, body.across, false, *code);
     plan->native = std::move(native);
   }
   return plan;

@@ -57,7 +57,10 @@ struct MapInput {
   int32_t slot_register;
   uint8_t access; // isa::FTM_ACCESS_*
   Type type;
-  bool snapshot; // whether to copy a row input whose tile is written
+  bool overwritten; // whether an output's tile may share memory with it
+
+  // Whether to copy it before the map runs: its one row is read for every row of the outputs.
+  bool needs_snapshot() const { return overwritten && access == isa::FTM_ACCESS_ROW; }
 };
 
 struct MapOutput {
@@ -79,6 +82,8 @@ struct StripCode {
   int64_t stage_offset = 0; // of the staging strip of input 0, then of the outputs
   int64_t stride = 0; // bytes of a splat or a staging strip
   int64_t bytes = 0;
+  std::vector<uint16_t> sums; // outputs that translated code reduces in registers
+  bool whole = false; // the body is one translated function, which loops over rows
 };
 
 struct MapBody {
@@ -93,6 +98,7 @@ struct MapPlan {
   MapBody strips; // calls a kernel for each operation
   std::unique_ptr<MapBody> native; // calls code of the host where there is some; may be missing
   int64_t strip = 0; // elements of a strip
+  bool any_cut = false; // whether both ways of cutting give the same: no sums across rows
   bool flat = false; // no broadcasts and no reductions but to 1x1, so rows do not matter
   bool positions = false; // whether it has VIDX
   uint32_t line = 0;

@@ -6,6 +6,7 @@
 #include "core_state.h"
 #include "isa_gen.h"
 #include "map_cells.h"
+#include "map_rows.h"
 #include "map_sums.h"
 
 namespace ftm {
@@ -13,6 +14,8 @@ namespace {
 
 // Narrower rows are gathered into strips of several rows, even if that needs copies.
 constexpr int64_t kNarrow = 48;
+// The same for bodies whose function loops over rows: a row is shorter than a vector.
+constexpr int64_t kLeastRow = 16;
 
 class MapRun {
  public:
@@ -120,7 +123,7 @@ class MapRun {
   // loads all operands of some elements before it stores, and no reduction reads the input later.
   bool is_read_first(const StripCode& code, size_t i) const {
     for (Spot s : code.results)
-      if (s.place == Place::Input && s.index == i) return false;
+      if (s.place == Place::Input && s.index == i && !code.whole) return false;
     return code.ops.size() == 1;
   }
 
@@ -166,8 +169,9 @@ class MapRun {
       columns_ *= rows_;
       rows_ = 1;
     }
-    across_ = rows_ > 1 && columns_ <= plan_.strip / 2 && (dense_ || columns_ <= kNarrow);
     const MapBody& body = plan_.native && !core_.checker ? *plan_.native : plan_.strips;
+    const int64_t least = body.along.whole && plan_.any_cut ? kLeastRow - 1 : plan_.strip / 2;
+    across_ = rows_ > 1 && columns_ <= least && (dense_ || columns_ <= kNarrow);
     code_ = across_ ? &body.across : &body.along;
   }
 
@@ -199,17 +203,21 @@ class MapRun {
       splat_pointers_.push_back(strips + code_->splat_offset + int64_t(k) * code_->stride);
     input_pointers_.resize(inputs_.size());
     output_pointers_.resize(outputs_.size());
-    tables_[int(Place::None)] = none_;
-    tables_[int(Place::Strip)] = strip_pointers_.data();
-    tables_[int(Place::Input)] = input_pointers_.data();
-    tables_[int(Place::Output)] = output_pointers_.data();
-    tables_[int(Place::Cell)] = cells_.pointers();
-    tables_[int(Place::Splat)] = splat_pointers_.data();
+    scratch_.input_steps.resize(inputs_.size());
+    scratch_.output_steps.resize(outputs_.size());
+    frame_.tables[int(Place::None)] = none_;
+    frame_.tables[int(Place::Strip)] = strip_pointers_.data();
+    frame_.tables[int(Place::Input)] = input_pointers_.data();
+    frame_.tables[int(Place::Output)] = output_pointers_.data();
+    frame_.tables[int(Place::Cell)] = cells_.pointers();
+    frame_.tables[int(Place::Splat)] = splat_pointers_.data();
+    frame_.steps[int(Place::Input)] = scratch_.input_steps.data();
+    frame_.steps[int(Place::Output)] = scratch_.output_steps.data();
     const int64_t most = std::min(plan_.strip, rows_ * columns_);
     for (size_t k = 0; k < code_->splats.size(); ++k)
       if (plan_.cells[code_->splats[k]].from != Cell::From::Column) expand(k, most);
     bool snapshots = false;
-    for (const MapInput& in : plan_.inputs) snapshots |= in.snapshot;
+    for (const MapInput& in : plan_.inputs) snapshots |= in.needs_snapshot();
     if (snapshots) take_snapshots();
   }
 
@@ -217,25 +225,39 @@ class MapRun {
   void take_snapshots() {
     int64_t bytes = 0;
     for (size_t k = 0; k < inputs_.size(); ++k)
-      if (plan_.inputs[k].snapshot) bytes += columns_ * inputs_[k].bytes + kSlack;
+      if (plan_.inputs[k].needs_snapshot()) bytes += columns_ * inputs_[k].bytes + kSlack;
     snapshots_.resize(size_t(bytes));
     uint8_t* at = snapshots_.data();
     for (size_t k = 0; k < inputs_.size(); ++k) {
-      if (!plan_.inputs[k].snapshot) continue;
+      if (!plan_.inputs[k].needs_snapshot()) continue;
       copy_rows(at, 0, inputs_[k].base, 0, 1, columns_ * inputs_[k].bytes);
       inputs_[k].base = at;
       at += columns_ * inputs_[k].bytes + kSlack;
     }
   }
 
-  uint8_t* at(Spot spot) const { return tables_[int(spot.place)][spot.index]; }
+  uint8_t* at(Spot spot) const { return frame_.tables[int(spot.place)][spot.index]; }
 
   void run_ops(int64_t row, int64_t column, int64_t n) {
     for (const StripOp& op : code_->ops) {
       if (op.kind <= Kind::StoreHalf)
         op.fn(at(op.dst), at(op.src[0]), at(op.src[1]), at(op.src[2]), n);
-      else if (op.kind == Kind::Native) core_.program->code.run(op.address)(tables_, n);
+      else if (op.kind == Kind::Native) run_native(op, n);
       else run_special(op, row, column, n);
+    }
+  }
+
+  void run_native(const StripOp& op, int64_t n) {
+    alignas(64) float lanes[native::kMostSums * native::kSumLanes];
+    frame_.columns = n;
+    frame_.rows = 1;
+    frame_.lanes = lanes;
+    core_.program->code.run(op.address)(&frame_);
+    for (size_t k = 0; &op == &code_->ops.back() && k < code_->sums.size(); ++k) {
+      const uint16_t output = code_->sums[k];
+      const MapOutput& out = plan_.outputs[output];
+      Accumulator* acc = out.scope == isa::FTM_SCOPE_R ? &sums_.row(output) : sums_.all(output);
+      table_.fold[int(out.reduction)](acc, 0, lanes + k * native::kSumLanes, 0, 1);
     }
   }
 
@@ -269,6 +291,7 @@ class MapRun {
   // --- along rows ---
 
   void run_along() {
+    if (code_->whole) return MapRows(core_, plan_, *code_, sums_, frame_).run(rows_, columns_);
     for (int64_t row = 0; row < rows_; ++row) {
       for (size_t k = 0; k < plan_.cells.size(); ++k)
         if (plan_.cells[k].from == Cell::From::Column) {
@@ -289,9 +312,10 @@ class MapRun {
 
   void strip_along(int64_t row, int64_t column, int64_t n) {
     for (size_t k = 0; k < inputs_.size(); ++k) {
-      const bool repeated = plan_.inputs[k].access == isa::FTM_ACCESS_ROW;
-      input_pointers_[k] =
-          inputs_[k].base + (repeated ? 0 : row * inputs_[k].row_bytes) + column * inputs_[k].bytes;
+      const uint8_t access = plan_.inputs[k].access;
+      input_pointers_[k] = inputs_[k].base +
+                           (access == isa::FTM_ACCESS_ROW ? 0 : row * inputs_[k].row_bytes) +
+                           (access == isa::FTM_ACCESS_COL ? 0 : column * inputs_[k].bytes);
     }
     for (size_t k = 0; k < outputs_.size(); ++k)
       output_pointers_[k] =
@@ -299,13 +323,17 @@ class MapRun {
     run_ops(row, column, n);
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const MapOutput& out = plan_.outputs[k];
-      if (out.scope == isa::FTM_SCOPE_FULL) continue;
+      if (out.scope == isa::FTM_SCOPE_FULL || is_native_sum(k)) continue;
       const uint8_t* from = at(code_->results[k]);
       const int type = int(strip_type(out.type)), op = int(out.reduction);
       if (out.scope == isa::FTM_SCOPE_R) table_.reduce[op][type](&sums_.row(k), from, n);
       else if (out.scope == isa::FTM_SCOPE_A) table_.reduce[op][type](sums_.all(k), from, n);
       else if (out.scope == isa::FTM_SCOPE_C) sums_.add_to_columns(k, row, rows_, column, from, n);
     }
+  }
+
+  bool is_native_sum(size_t output) const {
+    return std::find(code_->sums.begin(), code_->sums.end(), output) != code_->sums.end();
   }
 
   // --- across rows ---
@@ -408,7 +436,7 @@ class MapRun {
   MapCells cells_;
   std::vector<uint8_t>& snapshots_ = scratch_.snapshots;
   uint8_t* none_[1] = {nullptr};
-  uint8_t* const* tables_[6] = {};
+  native::Frame frame_;
 };
 
 } // namespace

@@ -30,6 +30,7 @@ struct MapScratch {
   std::vector<MapOperand> inputs, outputs;
   std::vector<uint64_t> cells;
   std::vector<uint8_t*> strips, splats, input_pointers, output_pointers, cell_pointers;
+  std::vector<int64_t> input_steps, output_steps;
   std::vector<Accumulator> row_sums;
   std::vector<Accumulator*> sums;
   std::vector<uint8_t> snapshots;

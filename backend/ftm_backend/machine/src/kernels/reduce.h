@@ -4,6 +4,8 @@
 // about one rounding at any length.
 #pragma once
 
+#include <limits>
+
 #include "kernels/arithmetic.h"
 
 namespace ftm {
@@ -29,13 +31,17 @@ void reduce_plain(Accumulator* acc, const void* a, int64_t n) {
   state(*acc, S()) = s;
 }
 
+// The operations of reductions in lanes. start: the value that changes nothing.
 struct LaneAdd {
+  template <class T> FTM_INLINE_MEMBER T start() { return T(-0.0); }
   template <class V> FTM_INLINE_MEMBER V of(V a, V b) { return a + b; }
 };
 struct LaneMin {
+  template <class T> FTM_INLINE_MEMBER T start() { return std::numeric_limits<T>::infinity(); }
   template <class V> FTM_INLINE_MEMBER V of(V a, V b) { return (a < b) | (a != a) ? a : b; }
 };
 struct LaneMax {
+  template <class T> FTM_INLINE_MEMBER T start() { return -std::numeric_limits<T>::infinity(); }
   template <class V> FTM_INLINE_MEMBER V of(V a, V b) { return (a > b) | (a != a) ? a : b; }
 };
 // Sums all lanes of a vector as float64, by halves.
@@ -55,33 +61,39 @@ FTM_INLINE double across(vf v) {
       F::of(__builtin_convertvector(parts[0], vd), __builtin_convertvector(parts[1], vd)));
 }
 
-// Four independent accumulators hide the latency of the operation.
+// Four accumulators take turns, which hides the latency of the operation. Elements of an incomplete
+// vector count as a whole one. Translated code adds in the same order (native/vector_code.h).
 template <class T, class F>
 void reduce_lanes(Accumulator* acc, const void* a, int64_t n) {
   using V = Vec<T>;
   constexpr int64_t L = VectorOf<T>::lanes;
   const T* x = static_cast<const T*>(a);
-  double s = acc->f;
+  const T start = F::template start<T>();
+  V v0 = broadcast<V>(start), v1 = v0, v2 = v0, v3 = v0;
+  const auto add = [&](V next) {
+    const V sum = F::of(v0, next);
+    v0 = v1;
+    v1 = v2;
+    v2 = v3;
+    v3 = sum;
+  };
   int64_t i = 0;
-  if (n >= 4 * L) {
-    V v0 = load<V>(x), v1 = load<V>(x + L), v2 = load<V>(x + 2 * L), v3 = load<V>(x + 3 * L);
-    for (i = 4 * L; i + 4 * L <= n; i += 4 * L) {
-      v0 = F::of(v0, load<V>(x + i));
-      v1 = F::of(v1, load<V>(x + i + L));
-      v2 = F::of(v2, load<V>(x + i + 2 * L));
-      v3 = F::of(v3, load<V>(x + i + 3 * L));
-    }
-    v0 = F::of(F::of(v0, v1), F::of(v2, v3));
-    for (; i + L <= n; i += L) v0 = F::of(v0, load<V>(x + i));
-    s = F::of(s, across<F>(v0));
-  } else if (n >= L) {
-    V v0 = load<V>(x);
-    for (i = L; i + L <= n; i += L) v0 = F::of(v0, load<V>(x + i));
-    s = F::of(s, across<F>(v0));
+  for (; i + L <= n; i += L) add(load<V>(x + i));
+  if (i < n) {
+    T rest[L];
+    for (int64_t k = 0; k < L; ++k) rest[k] = i + k < n ? x[i + k] : start;
+    add(load<V>(rest));
   }
-  for (; i < n; ++i) s = F::of(s, double(x[i]));
-  acc->f = s;
+  acc->f = F::of(acc->f, across<F>(F::of(F::of(v0, v1), F::of(v2, v3))));
 }
+
+template <class F>
+void fold_lanes(
+    Accumulator* acc, int64_t acc_step, const float* lanes, int64_t lanes_step, int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i, acc += acc_step, lanes += lanes_step)
+    acc->f = F::of(acc->f, across<F>(load<vf>(lanes)));
+}
+
 struct LogicalAnd {
   FTM_INLINE_MEMBER double of(double a, double b) { return double(a != 0.0 && b != 0.0); }
   FTM_INLINE_MEMBER int64_t of(int64_t a, int64_t b) { return a & b; }
@@ -150,6 +162,9 @@ static void put_reductions(KernelTable& table) {
   put_reductions_of<Type::U8>(table);
   put_reductions_of<Type::B1>(table);
   table.columns[int(Reduction::Sum)][int(Type::F32)] = columns_sum_f32;
+  table.fold[int(Reduction::Sum)] = fold_lanes<LaneAdd>;
+  table.fold[int(Reduction::Min)] = fold_lanes<LaneMin>;
+  table.fold[int(Reduction::Max)] = fold_lanes<LaneMax>;
 }
 
 } // namespace FTM_ISA

@@ -38,6 +38,11 @@ using ReduceFn = void (*)(Accumulator* acc, const void* a, int64_t n);
 // Combines acc[j] with a[i * columns + j] for all i < rows, j < columns.
 using ColumnsFn = void (*)(Accumulator* acc, const void* a, int64_t rows, int64_t columns);
 
+// Combines the lanes of row i, at lanes + i * lanes_step, with acc[i * acc_step] for i < rows. The
+// lanes are a vector of float32, as translated code leaves them.
+using FoldFn = void (*)(
+    Accumulator* acc, int64_t acc_step, const float* lanes, int64_t lanes_step, int64_t rows);
+
 // C[m x n] (+)= A[m x k] B[k x n]. a_row, a_step: distance in elements between rows of A and
 // between successive k, one of which is 1. ldb, ldc: distance between rows. acc: add to C instead
 // of overwriting it.
@@ -60,6 +65,7 @@ struct KernelTable {
   StripFn store_half[2];
   ReduceFn reduce[kReductions][kTypes];
   ColumnsFn columns[kReductions][kTypes];
+  FoldFn fold[kReductions]; // sum, minimum and maximum
   MatrixFn<float> matrix_f32;
   MatrixFn<double> matrix_f64;
   MatrixFn<int32_t> matrix_i32;

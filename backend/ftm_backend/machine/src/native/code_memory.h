@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "native/frame.h"
+
 namespace ftm::native {
 
-// A run of a body's operations. tables: the addresses of spots by Place, then by index. n:
-// elements.
-using RunFn = void (*)(uint8_t* const* const* tables, int64_t n);
+// A run of a body's operations, on rows of elements.
+using RunFn = void (*)(Frame* frame);
 
 class CodeMemory {
  public:

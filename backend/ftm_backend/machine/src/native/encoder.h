@@ -93,8 +93,9 @@ class Encoder {
   void load(int to, const Address& from) { // mov to, [from]
     scalar(0x8b, to, {-1, from});
   }
+  void store(const Address& to, int from) { scalar(0x89, from, {-1, to}); }
   void move(int to, int from) { scalar(0x8b, to, {from, {}}); }
-  void add(int to, int from) { scalar(0x03, to, {from, {}}); }
+  void add(int to, const Address& from) { scalar(0x03, to, {-1, from}); }
   void subtract(int to, int from) { scalar(0x2b, to, {from, {}}); }
   void compare(int a, int b) { scalar(0x3b, a, {b, {}}); }
   void add_immediate(int to, int32_t x) { scalar_immediate(0, to, x); }
@@ -126,7 +127,7 @@ class Encoder {
   }
   void ret() { byte(0xc3); }
 
-  enum Condition { below = 2, not_below = 3, equal = 4 };
+  enum Condition { below = 2, not_below = 3, equal = 4, not_equal = 5 };
   // A branch to `target`; returns the place to give to `land` for a target that comes later.
   size_t branch(Condition condition, size_t target = 0) {
     byte(0x0f);

@@ -1,93 +1,43 @@
 #include "native/translate.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "native/frame.h"
 #include "native/operations.h"
+#include "native/runs.h"
 
 namespace ftm::native {
 namespace {
 
-// General registers of a function. rdi and rsi hold its arguments at first.
-constexpr int kTables = rdi, kCount = rsi, kIndex = rax, kEnd = rcx;
+// General registers of a function. rdi holds its argument.
+constexpr int kFrame = rdi, kCount = rsi, kIndex = rax, kEnd = rcx;
 constexpr int kStrips = rbx, kCells = rdx;
 constexpr int kPointers[] = {r8, r9, r10, r11, r12, r13, r14, r15};
 constexpr int kSaved[] = {rbx, r12, r13, r14, r15};
-constexpr size_t kMostPointers = sizeof kPointers / sizeof kPointers[0];
+static_assert(sizeof kPointers / sizeof kPointers[0] == kMostPointers);
 
-bool is_wide_integer(Type t) {
-  return t == Type::I32 || t == Type::I64;
-}
-
-bool has_vector_code(const StripOp& op) {
-  if (op.kind == Kind::Convert || op.kind == Kind::LoadHalf || op.kind == Kind::StoreHalf)
-    return true;
-  if (op.kind != Kind::Strip) return false;
-  const Type t = op.type;
-  const int64_t bytes = type_bytes(t);
-  switch (op.op) {
-    case Op::Mov:
-    case Op::Add:
-    case Op::Min:
-    case Op::Max:
-    case Op::Minn:
-    case Op::Maxn:
-    case Op::Abs:
-    case Op::Sub:
-    case Op::Neg:
-    case Op::And:
-    case Op::Or:
-    case Op::Xor:
-    case Op::Not:
-    case Op::Cmpeq:
-    case Op::Cmpne:
-    case Op::Cmplt:
-    case Op::Cmple:
-    case Op::Sel: return true;
-    case Op::Mul: return t == Type::B1 || bytes >= 2;
-    case Op::Fma: return is_float(t) || is_wide_integer(t) || t == Type::I16;
-    case Op::Shl:
-    case Op::Shr:
-    case Op::Shru: return bytes >= 2;
-    case Op::Div:
-    case Op::Copysign:
-    case Op::Sqrt:
-    case Op::Rsqrt:
-    case Op::Rcp:
-    case Op::Floor:
-    case Op::Ceil:
-    case Op::Round:
-    case Op::Trunc: return is_float(t);
-    case Op::Exp:
-    case Op::Exp2:
-    case Op::Log:
-    case Op::Tanh:
-    case Op::Erf: return t == Type::F32;
-    default: return false;
-  }
-}
-
-bool in_memory(Spot s) {
-  return s.place == Place::Input || s.place == Place::Output;
-}
-
-// Bytes of the widest element that an operation reads or writes.
-int widest(const StripOp& op) {
-  if (op.kind == Kind::Strip) return int(type_bytes(op.type));
-  if (op.kind != Kind::Convert) return 4;
-  return int(std::max(type_bytes(strip_type(op.type)), type_bytes(op.from)));
+VectorCode::Combine combine_of(Reduction reduction) {
+  return reduction == Reduction::Sum   ? VectorCode::Combine::sum
+         : reduction == Reduction::Min ? VectorCode::Combine::least
+                                       : VectorCode::Combine::most;
 }
 
 class Run {
  public:
-  Run(const MapPlan& plan, const StripCode& body, size_t first, size_t end)
-      : plan_(plan), body_(body), first_(first), end_(end), c_(lanes()), o_(c_) {}
+  // sums: outputs that the run also reduces.
+  Run(const MapPlan& plan, const StripCode& body, size_t first, size_t end,
+      const std::vector<uint16_t>& sums)
+      : plan_(plan), body_(body), first_(first), end_(end), sums_(sums), c_(lanes()), o_(c_) {}
 
   // Appends the function to `code` and returns its offset.
   int64_t translate(std::vector<uint8_t>& code) {
     for (size_t i = first_; i < end_; ++i) translate_op(body_.ops[i], i);
+    for (uint16_t k : sums_)
+      c_.accumulate(combine_of(plan_.outputs[k].reduction), read(body_.results[k], Type::F32));
     for (const Held& h : results_) store(h);
     Encoder e;
     write_function(e);
@@ -99,7 +49,7 @@ class Run {
 
  private:
   int lanes() const {
-    int bytes = 1;
+    int bytes = sums_.empty() ? 1 : 4;
     for (size_t i = first_; i < end_; ++i) bytes = std::max(bytes, widest(body_.ops[i]));
     return 64 / bytes;
   }
@@ -112,27 +62,28 @@ class Run {
     Type type;
   };
 
-  static bool same(Spot a, Spot b) { return a.place == b.place && a.index == b.index; }
-
-  Address address(Spot spot, int bytes) {
-    if (spot.place == Place::Strip)
-      return {kStrips, bytes, int32_t(body_.strips[spot.index] - body_.strips[0])};
+  // The register with the address of an input or output.
+  int pointer(Spot spot) {
     const auto at =
         std::find_if(pointers_.begin(), pointers_.end(), [&](Spot s) { return same(s, spot); });
     const size_t number = size_t(at - pointers_.begin());
     if (at == pointers_.end()) pointers_.push_back(spot);
-    return {kPointers[number], bytes, 0};
+    return kPointers[number];
   }
-
-  bool is_cell(Spot s) const { return s.place == Place::Cell || s.place == Place::Splat; }
-  uint16_t cell(Spot s) const { return s.place == Place::Splat ? body_.splats[s.index] : s.index; }
+  Address address(Spot spot, int bytes) {
+    if (spot.place == Place::Strip)
+      return {kStrips, bytes, int32_t(body_.strips[spot.index] - body_.strips[0])};
+    return {pointer(spot), bytes, 0};
+  }
+  Address cell_address(Spot spot) {
+    const Spot column = pointer_of(plan_, body_, spot);
+    if (in_memory(column)) return {pointer(column), 0, 0};
+    return {kCells, 0, 8 * cell_of(body_, spot)};
+  }
 
   // The value at a spot; `type` is how the operation reads it.
   int read(Spot spot, Type type) {
-    if (is_cell(spot)) {
-      const Address at{kCells, 0, 8 * cell(spot)};
-      return as(c_.broadcast(int(type_bytes(type)), at), type);
-    }
+    if (is_cell(spot)) return as(c_.broadcast(int(type_bytes(type)), cell_address(spot)), type);
     for (const Held& h : held_)
       if (same(h.spot, spot)) return as(h.value, type);
     const int v = c_.load(int(type_bytes(type)), address(spot, int(type_bytes(type))));
@@ -145,7 +96,7 @@ class Run {
     return c_.is_mask(v) ? o_.from_mask(v, Type::U8) : o_.not_zero(Type::U8, v);
   }
   Argument argument(Spot spot, Type type) {
-    if (is_cell(spot) && type_bytes(type) >= 4) return Argument(Address{kCells, 0, 8 * cell(spot)});
+    if (is_cell(spot) && type_bytes(type) >= 4) return Argument(cell_address(spot));
     return read(spot, type);
   }
 
@@ -159,7 +110,8 @@ class Run {
       if (same(op.dst, spot)) return false;
     }
     for (size_t k = 0; k < plan_.outputs.size(); ++k)
-      if (plan_.outputs[k].scope != isa::FTM_SCOPE_FULL && same(body_.results[k], spot))
+      if (plan_.outputs[k].scope != isa::FTM_SCOPE_FULL && same(body_.results[k], spot) &&
+          std::find(sums_.begin(), sums_.end(), k) == sums_.end())
         return true;
     return false;
   }
@@ -296,7 +248,7 @@ class Run {
   // Whether a spot is a constant other than NaN.
   bool is_number(Spot spot) const {
     if (!is_cell(spot)) return false;
-    const Cell& c = plan_.cells[cell(spot)];
+    const Cell& c = plan_.cells[cell_of(body_, spot)];
     if (c.from != Cell::From::Bits) return false;
     double x = 0;
     float narrow = 0;
@@ -319,7 +271,7 @@ class Run {
     for (int r : kSaved) e.push(r);
     e.and_immediate(rsp, -64);
     if (slots) e.subtract_immediate(rsp, 64 * slots);
-    const auto table = [](Place place) { return Address{kTables, 0, 8 * int(place)}; };
+    const auto table = [](Place place) { return Address{kFrame, 0, 8 * int(place)}; };
     for (size_t k = 0; k < pointers_.size(); ++k) {
       e.load(kPointers[k], table(pointers_[k].place));
       e.load(kPointers[k], {kPointers[k], 0, 8 * pointers_[k].index});
@@ -332,6 +284,8 @@ class Run {
       e.load(kCells, table(Place::Cell));
       e.load(kCells, {kCells, 0, 0});
     }
+    const size_t row = e.code.size();
+    e.load(kCount, {kFrame, 0, offsetof(Frame, columns)});
     c_.emit_invariants(e);
     e.move(kEnd, kCount);
     e.and_immediate(kEnd, -lanes);
@@ -352,6 +306,20 @@ class Run {
     e.mask(3, 1, 0, 0x92, 1, 0, {kEnd, {}}); // kmovq k1, rcx
     c_.emit(e, true);
     e.land(done);
+    if (!sums_.empty()) {
+      e.load(kEnd, {kFrame, 0, offsetof(Frame, lanes)});
+      c_.emit_sums(e, kEnd);
+      e.add_immediate(kEnd, int32_t(64 * sums_.size()));
+      e.store({kFrame, 0, offsetof(Frame, lanes)}, kEnd);
+    }
+    for (size_t k = 0; k < pointers_.size(); ++k) {
+      e.load(kEnd, {kFrame, 0, int32_t(offsetof(Frame, steps)) + 8 * int(pointers_[k].place)});
+      e.add(kPointers[k], {kEnd, 0, 8 * pointers_[k].index});
+    }
+    e.load(kEnd, {kFrame, 0, offsetof(Frame, rows)});
+    e.add_immediate(kEnd, -1);
+    e.store({kFrame, 0, offsetof(Frame, rows)}, kEnd); // keeps the flags
+    e.branch(Encoder::not_equal, row);
     e.zero_upper();
     e.move(rsp, rbp);
     e.add_immediate(rsp, -8 * int(sizeof kSaved / sizeof kSaved[0]));
@@ -364,46 +332,13 @@ class Run {
   const MapPlan& plan_;
   const StripCode& body_;
   const size_t first_, end_;
+  const std::vector<uint16_t>& sums_;
   VectorCode c_;
   Operations o_;
   std::vector<Held> held_;
   std::vector<Held> results_; // stored last: an output may be the memory of an input
   std::vector<Spot> pointers_; // inputs and outputs that the run accesses
 };
-
-// The end of the run that starts at `first`: before an operation without vector code, or one that
-// needs one address too many.
-size_t end_of_run(const StripCode& body, size_t first) {
-  std::vector<std::pair<Place, uint16_t>> found;
-  for (size_t i = first; i < body.ops.size(); ++i) {
-    const StripOp& op = body.ops[i];
-    if (!has_vector_code(op)) return i;
-    for (Spot s : {op.dst, op.src[0], op.src[1], op.src[2]}) {
-      const auto key = std::make_pair(s.place, s.index);
-      if (in_memory(s) && std::find(found.begin(), found.end(), key) == found.end())
-        found.push_back(key);
-    }
-    if (found.size() > kMostPointers) return i;
-  }
-  return body.ops.size();
-}
-
-// Removes the splats that only translated operations read.
-void drop_splats(const MapPlan& plan, StripCode& body) {
-  std::vector<uint16_t> kept;
-  const auto use = [&](Spot& s) {
-    if (s.place != Place::Splat) return;
-    const uint16_t cell = body.splats[s.index];
-    const auto at = std::find(kept.begin(), kept.end(), cell);
-    s.index = uint16_t(at - kept.begin());
-    if (at == kept.end()) kept.push_back(cell);
-  };
-  for (StripOp& op : body.ops)
-    for (Spot& s : op.src) use(s);
-  for (size_t k = 0; k < plan.outputs.size(); ++k)
-    if (plan.outputs[k].scope != isa::FTM_SCOPE_FULL) use(body.results[k]);
-  body.splats = std::move(kept);
-}
 
 } // namespace
 
@@ -412,21 +347,28 @@ bool enabled() {
   return std::strcmp(kernels().name, "avx512") == 0 && !(setting && std::strcmp(setting, "0") == 0);
 }
 
-StripCode translate(const MapPlan& plan, const StripCode& body, std::vector<uint8_t>& code) {
+StripCode translate(
+    const MapPlan& plan, const StripCode& body, bool along, std::vector<uint8_t>& code) {
   StripCode result = body;
   result.ops.clear();
-  for (size_t i = 0; i < body.ops.size();) {
-    const size_t end = end_of_run(body, i);
-    if (end == i) {
+  const size_t all = body.ops.size();
+  size_t i = 0;
+  do {
+    const size_t end = end_of_run(plan, body, i);
+    if (end == i && i < all) {
       result.ops.push_back(body.ops[i++]);
       continue;
     }
-    StripOp op{};
-    op.kind = Kind::Native;
-    op.address = Run(plan, body, i, end).translate(code);
-    result.ops.push_back(op);
+    if (along && end == all) result.sums = sums_of(plan, body, i);
+    if (end > i || !result.sums.empty()) {
+      StripOp op{};
+      op.kind = Kind::Native;
+      op.address = Run(plan, body, i, end, result.sums).translate(code);
+      result.ops.push_back(op);
+    }
     i = end;
-  }
+  } while (i < all);
+  result.whole = along && is_whole(plan, body, result);
   drop_splats(plan, result);
   return result;
 }

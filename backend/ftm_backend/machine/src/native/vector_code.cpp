@@ -1,9 +1,19 @@
 #include "native/vector_code.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
+#include <cstring>
 
 namespace ftm::native {
+namespace {
+
+constexpr int kSpareMask = 7; // the mask register of reductions
+
+void move_vector(Encoder& out, int to, int from) {
+  out.vector({1, 0, 0, 0x28}, to, 0, {from, {}}, {}); // vmovaps
+}
+
+} // namespace
 
 Argument VectorCode::constant(uint64_t bits) {
   const auto [at, added] = constant_at_.try_emplace(bits, int32_t(8 * constants_.size()));
@@ -138,6 +148,33 @@ void VectorCode::store(int bytes, const Address& at, int value) {
   instructions_.push_back(in);
 }
 
+void VectorCode::accumulate(Combine how, int value) {
+  const float starts[] = {-0.0f, HUGE_VALF, -HUGE_VALF};
+  uint32_t bits = 0;
+  std::memcpy(&bits, &starts[int(how)], 4);
+  Instruction in = start(Form::accumulate, {}, 64, Argument(this->value(false)));
+  in.dst = in.last; // a temporary
+  in.last = -1;
+  in.first = value;
+  in.immediate = int(accumulations_.size());
+  instructions_.push_back(in);
+  accumulations_.push_back({how, constant(bits).memory});
+}
+
+// to = the combination of a and b; `to` is not a. Of equal numbers it is b, and NaN if one is NaN.
+void VectorCode::combine(Encoder& out, Combine how, int to, int a, int b) {
+  const uint8_t codes[] = {0x58, 0x5d, 0x5f}; // vaddps, vminps, vmaxps
+  out.vector({1, 0, 0, codes[int(how)]}, to, a, {b, {}}, {});
+  if (how == Combine::sum) return;
+  // vminps and vmaxps return b if a is NaN.
+  Modifiers m;
+  m.immediate = 3;
+  out.vector({1, 0, 0, 0xc2}, kSpareMask, a, {a, {}}, m); // vcmpunordps
+  Modifiers blend;
+  blend.mask = kSpareMask;
+  out.vector({2, 1, 0, 0x65}, to, to, {a, {}}, blend); // vblendmps
+}
+
 // --- registers ---
 
 // Assigns registers in one sweep over the instructions. If none is free, the value whose next use
@@ -158,8 +195,10 @@ class Allocation {
       register_[size_t(v)] = 31 - k;
       fixed_[size_t(v)] = true;
     }
-    for (int r = 31 - fixed; r >= 0; --r) free_[0].push_back(r);
-    for (int k = 7; k >= 2; --k) free_[1].push_back(k); // 0 means no mask, 1 is the partial one
+    const size_t sums = code.accumulations_.size();
+    for (int r = code.accumulator(sums, 0); r >= 0; --r) free_[0].push_back(r);
+    // 0 means no mask, 1 is the partial one.
+    for (int k = sums ? kSpareMask - 1 : 7; k >= 2; --k) free_[1].push_back(k);
   }
 
   int run() {
@@ -167,7 +206,8 @@ class Allocation {
     std::vector<bool> live(list.size());
     for (size_t i = list.size(); i-- > 0;) {
       const auto& in = list[i];
-      live[i] = in.form == Form::store || !uses_[size_t(in.dst)].empty();
+      live[i] =
+          in.form == Form::store || in.form == Form::accumulate || !uses_[size_t(in.dst)].empty();
       if (live[i])
         for (int v : {in.first, in.last, in.third, in.mask})
           if (v >= 0) uses_[size_t(v)].push_back(int(i)); // the next use is at the end
@@ -203,6 +243,7 @@ class Allocation {
     Operand last{where[1], in.memory};
     if (in.has_memory) last.reg = -1;
     switch (in.form) {
+      case Form::accumulate: return emit_accumulate(in, where[0], dst);
       case Form::mask:
         out_.mask(0, 1, in.first >= 0, in.op.code, dst, std::max(where[0], 0), last);
         return;
@@ -258,6 +299,21 @@ class Allocation {
     out_.vector({2, 1, in.op.wide, 0xa8}, dst, b, last, m);
   }
 
+  void emit_accumulate(const Instruction& in, int value, int sum) {
+    const size_t number = size_t(in.immediate);
+    const int first = code_.accumulator(number, 0);
+    VectorCode::combine(out_, code_.accumulations_[number].how, sum, first, value);
+    if (partial_) {
+      Modifiers m;
+      m.mask = 1;
+      out_.vector({2, 1, 0, 0x65}, sum, first, {sum, {}}, m); // vblendmps
+    }
+    for (int turn = 0; turn < 3; ++turn)
+      move_vector(out_, code_.accumulator(number, turn), code_.accumulator(number, turn + 1));
+    move_vector(out_, code_.accumulator(number, 3), sum);
+    give_up(in.dst);
+  }
+
   int last_use(int v) const { return uses_[size_t(v)].front(); }
 
   void release(const int (&operands)[4], int at) {
@@ -266,10 +322,14 @@ class Allocation {
       auto& uses = uses_[size_t(v)];
       while (uses.size() > 1 && uses.back() <= at) uses.pop_back();
       if (uses.front() > at || register_[size_t(v)] < 0) continue;
-      free_[bank(v)].push_back(register_[size_t(v)]);
-      owners(v).erase(std::find(owners(v).begin(), owners(v).end(), v));
-      register_[size_t(v)] = -1;
+      give_up(v);
     }
+  }
+
+  void give_up(int v) {
+    free_[bank(v)].push_back(register_[size_t(v)]);
+    owners(v).erase(std::find(owners(v).begin(), owners(v).end(), v));
+    register_[size_t(v)] = -1;
   }
 
   int bank(int v) const { return code_.values_[size_t(v)].mask; }
@@ -336,6 +396,21 @@ void VectorCode::emit_invariants(Encoder& out) const {
     Modifiers m;
     m.length = in.length;
     out.vector(in.op, 31 - int(k), 0, {-1, in.memory}, m);
+  }
+  for (size_t k = 0; k < accumulations_.size(); ++k) {
+    const int first = accumulator(k, 0);
+    out.vector({2, 1, 0, 0x58}, first, 0, {-1, accumulations_[k].start}, {}); // vpbroadcastd
+    for (int turn = 1; turn < 4; ++turn) move_vector(out, accumulator(k, turn), first);
+  }
+}
+
+void VectorCode::emit_sums(Encoder& out, int base) const {
+  for (size_t k = 0; k < accumulations_.size(); ++k) {
+    const Combine how = accumulations_[k].how;
+    combine(out, how, 0, accumulator(k, 0), accumulator(k, 1));
+    combine(out, how, 1, accumulator(k, 2), accumulator(k, 3));
+    combine(out, how, 2, 0, 1);
+    out.vector({1, 0, 0, 0x11}, 2, 0, {-1, {base, 0, int32_t(64 * k)}}, {}); // vmovups
   }
 }
 

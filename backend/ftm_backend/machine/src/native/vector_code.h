@@ -51,17 +51,26 @@ class VectorCode {
   int load(int bytes, const Address& at);
   void store(int bytes, const Address& at, int value);
 
+  // Reduces a value of 16 float32 lanes over all passes of the loop. Four accumulators take turns,
+  // so that an addition need not wait for the one before it. The strip kernels use the same order
+  // (kernels/reduce.h).
+  enum class Combine : uint8_t { sum, least, most };
+  void accumulate(Combine how, int value);
+
   bool is_mask(int value) const { return values_[size_t(value)].mask; }
 
-  // Writes what comes before the loop: broadcast elements that stay in registers.
+  // Writes what comes before the loop: broadcast elements that stay in registers, and the start
+  // values of reductions.
   void emit_invariants(Encoder& out) const;
+  // Writes what comes behind the loop: stores the lanes of reduction k at `base` + 64 * k.
+  void emit_sums(Encoder& out, int base) const;
   // Writes one pass of the loop. partial: accesses memory only in the lanes of mask register 1.
   // Returns the 64-byte slots of the stack that it uses, from rsp on.
   int emit(Encoder& out, bool partial) const;
   const std::vector<uint64_t>& constants() const { return constants_; }
 
  private:
-  enum class Form : uint8_t { plain, narrowing, fma, mask, load, store };
+  enum class Form : uint8_t { plain, narrowing, fma, mask, load, store, accumulate };
   struct Instruction {
     Form form;
     Opcode op;
@@ -73,6 +82,10 @@ class VectorCode {
     Address memory = {};
   };
   struct Value { bool mask; };
+  struct Accumulation {
+    Combine how;
+    Address start; // of the constant that changes nothing
+  };
   friend class Allocation;
 
   // Registers from 31 down that hold broadcast elements during the loop. The others suffice for
@@ -87,12 +100,18 @@ class VectorCode {
     return int(values_.size()) - 1;
   }
   int length(int bytes) const { return lanes_ * bytes; }
+  // The register of an accumulator: those below the invariants'.
+  int accumulator(size_t number, int turn) const {
+    return 31 - int(invariants()) - int(4 * number) - turn;
+  }
+  static void combine(Encoder& out, Combine how, int to, int a, int b);
   Instruction start(Form form, Opcode op, int length, const Argument& last) const;
 
   int lanes_;
   std::vector<Value> values_;
   std::vector<Instruction> instructions_;
   std::vector<size_t> invariants_; // instructions that broadcast an element
+  std::vector<Accumulation> accumulations_;
   std::vector<uint64_t> constants_;
   std::map<uint64_t, int32_t> constant_at_;
   std::map<std::pair<int, std::pair<int, int32_t>>, int> broadcasts_;
