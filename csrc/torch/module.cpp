@@ -187,6 +187,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_end_step", without_gil<&ftm::end_step>(), py::arg("optimizer"));
   m.def("_sync", without_gil<&ftm::sync>(), py::arg("wait") = false);
   m.def("_wait", without_gil<&wait_for_all>());
+  // The ident of the thread whose trace this thread's calls are part of.
+  m.def("_recording_thread", [] { return pending_trace().owner; });
   m.def(
       "_shutdown",
       [](double patience) {

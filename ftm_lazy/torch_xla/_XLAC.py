@@ -11,17 +11,21 @@ from ftm_lazy import _C, debug
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.torch_xla import _steps, backends, version
 from ftm_lazy.torch_xla._devices import real_devices
+from ftm_lazy.torch_xla.debug import metrics
 from ftm_lazy.torch_xla.utils import buffer_donor_context
 
 __all__ = [
+    "_get_executed_fallback_ops",
     "_get_git_revs",
     "_get_xla_tensor_debug_info",
     "_get_xla_tensor_dimension_size",
+    "_get_xla_tensor_shape_type",
     "_get_xla_tensors_dot",
     "_get_xla_tensors_hlo",
     "_get_xla_tensors_text",
     "_init_xla_lazy_backend",
     "_replace_xla_tensor",
+    "_unsafe_buffer_pointer",
     "_xla_get_default_device",
     "_xla_get_enable_alias_with_buffer_donor_config",
     "_xla_get_mat_mul_precision",
@@ -60,21 +64,26 @@ def _get_xla_tensors_dot(tensors: list[torch.Tensor]) -> str:
     return _dot.graph(debug.text(tensors, "trace"))
 
 
+def _get_xla_tensor_shape_type(tensor: torch.Tensor) -> str:
+    """Return XLA's name of a tensor's element type, such as "f32"."""
+    return _XLA_TOKENS[str(tensor.dtype).removeprefix("torch.")]
+
+
 def _get_xla_tensor_debug_info(tensor: torch.Tensor) -> str:
     """Return shape and device of a tensor, and its pending trace or its address."""
-    sizes = list(map(str, tensor.shape))
-    shape = f"{_XLA_TOKENS[str(tensor.dtype).removeprefix('torch.')]}[{','.join(sizes)}]"
     if tensor.device.type != NAME:
-        return f"Tensor on host: with size [{', '.join(sizes)}]\nXLA Shape: {shape}\n"
+        return "Not a XLATensor\n"
+    shape = f"{_get_xla_tensor_shape_type(tensor)}[{','.join(map(str, tensor.shape))}]"
     recorded = debug.text([tensor], "trace")
-    is_pending = "::" in recorded  # an operation; the trace of a tensor in memory has none
-    handle = None if is_pending else hex(tensor.data_ptr())
+    if "::" in recorded:  # an operation; the trace of a tensor in memory has none
+        return f"XLA Shape: {shape}\nIR: {recorded}\nXLAData: None\n"
     return (
-        f"XLA Shape: {shape}\nIR: {recorded if is_pending else None}\n"
-        f"Data Device: {tensor.device}\nData Handle: {handle}\n"
+        f"XLA Shape: {shape}\nIR: None\nXLAData:\n  Data Device: {tensor.device}\n"
+        f"  Data Shape: {shape}\n  Data Handle: {hex(tensor.data_ptr())}\n"
     )
 
 
+_get_executed_fallback_ops = metrics.executed_fallback_ops
 _xla_set_mat_mul_precision = backends.set_mat_mul_precision
 _xla_get_mat_mul_precision = backends.get_mat_mul_precision
 _xla_set_enable_alias_with_buffer_donor_config = buffer_donor_context.set_enabled
@@ -113,6 +122,12 @@ def _xla_real_devices(devices: list[str]) -> list[str]:
 def _get_xla_tensor_dimension_size(tensor: torch.Tensor, dim: int) -> torch.Tensor:
     """Return the size of a dimension as an int32 tensor on the device."""
     return torch.tensor(tensor.size(dim), dtype=torch.int32, device=tensor.device)
+
+
+def _unsafe_buffer_pointer(tensor: torch.Tensor) -> int:
+    """Return the address of a tensor's data; operations that compute it run first."""
+    _C._sync(True)
+    return tensor.data_ptr()
 
 
 def _replace_xla_tensor(tensor: torch.Tensor, source: torch.Tensor) -> None:

@@ -98,9 +98,8 @@ def test_defaults(path, default):
 
 
 def test_refusals_say_the_way_out():
-    from ftm_lazy.torch_xla.experimental.custom_kernel import FlashAttention, flash_attention
-
     from ftm_lazy.torch_xla.core import xla_builder
+    from ftm_lazy.torch_xla.experimental.custom_kernel import FlashAttention, flash_attention
 
     for use in (
         lambda: xla_builder.create_computation("f", None, []),

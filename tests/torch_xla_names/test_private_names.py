@@ -14,9 +14,11 @@ import ftm_lazy.torch_xla as torch_xla
 from ftm_lazy.torch_xla import _XLAC
 from ftm_lazy.torch_xla._internal import pjrt
 from ftm_lazy.torch_xla.core import xla_model as xm
+from ftm_lazy.torch_xla.debug import metrics
 from ftm_lazy.torch_xla.distributed.fsdp import checkpoint_module
 from ftm_lazy.torch_xla.distributed.zero_redundancy_optimizer import ZeroRedundancyOptimizer
 from ftm_lazy.torch_xla.experimental import assume_pure, scan, scan_layers
+from ftm_lazy.torch_xla.experimental.custom_kernel import repeat_with_fixed_output_size
 
 
 def test_settings_of_the_native_module():
@@ -34,11 +36,48 @@ def test_debug_info_of_a_tensor():
     x = torch.randn(4, 2).to("ftm")
     y = torch.view_as_complex(x * 2)
     text = _XLAC._get_xla_tensor_debug_info(y)
-    assert "c64[4]" in text and "aten::mul" in text and "Data Handle: None" in text
+    assert "c64[4]" in text and "aten::mul" in text and "XLAData: None" in text
     torch_xla.sync(wait=True)
     text = _XLAC._get_xla_tensor_debug_info(x)
-    assert "f32[4,2]" in text and "IR: None" in text and "Data Handle: None" not in text
-    assert "Tensor on host: with size [3]" in _XLAC._get_xla_tensor_debug_info(torch.ones(3))
+    assert "Data Shape: f32[4,2]" in text and "IR: None" in text and "XLAData: None" not in text
+    assert "Not a XLATensor" in _XLAC._get_xla_tensor_debug_info(torch.ones(3))
+
+
+def test_data_of_a_tensor():
+    x = torch.ones(3, dtype=torch.half, device="ftm") * 2
+    assert _XLAC._get_xla_tensor_shape_type(x) == "f16"
+    address = _XLAC._unsafe_buffer_pointer(x)
+    assert address and address == _XLAC._unsafe_buffer_pointer(x)
+
+
+def test_fallback_ops():
+    metrics.clear_all()
+    torch.linalg.eigvals(torch.eye(2, device="ftm"))
+    assert _XLAC._get_executed_fallback_ops() == ["aten::_linalg_eigvals"]
+
+
+@pytest.mark.parametrize("length", [2, 4, 9])
+def test_repeats_of_a_fixed_length(length):
+    rows, repeats = torch.arange(4.0), torch.tensor([1, 0, 2, 1])
+    found = repeat_with_fixed_output_size(rows.to("ftm"), repeats.to("ftm"), length)
+    expected = torch.repeat_interleave(rows, repeats)
+    assert found.tolist() == [*expected, *[rows[-1]] * length][:length]
+
+
+def test_step_closures_of_a_recomputed_forward_pass():
+    """The recomputation runs on autograd's thread."""
+    seen = []
+
+    class Model(nn.Linear):
+        def forward(self, x):
+            result = super().forward(x)
+            xm.add_step_closure(lambda value: seen.append(value.tolist()), args=(result.detach(),))
+            return result
+
+    model = checkpoint_module(Model(2, 2).to("ftm"))
+    model(torch.ones(2, device="ftm")).sum().backward()
+    torch_xla.sync()
+    assert len(seen) == 2 and seen[0] == seen[1]
 
 
 def test_modules():
