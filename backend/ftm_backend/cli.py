@@ -141,6 +141,7 @@ def command(program: str) -> Callable[[Main], Main]:
         def main(arguments: Sequence[str] | None = None) -> int:
             _Verbosity.level = 0
             try:
+                _refuse_nul(arguments or ())
                 try:
                     status = body(arguments)
                 finally:  # argparse's help ends with SystemExit
@@ -170,6 +171,13 @@ def command(program: str) -> Callable[[Main], Main]:
         return main
 
     return wrap
+
+
+def _refuse_nul(arguments: Sequence[str]) -> None:
+    """Raise UserError for an argument that no file can be named by."""
+    for argument in arguments:
+        if "\0" in argument:
+            raise UserError(f"{argument}: a name cannot contain a NUL")
 
 
 @contextlib.contextmanager

@@ -48,6 +48,11 @@ def test_errors_have_one_style(name: str, capsys: Capture) -> None:
     assert err.startswith(f"ftm {name}: ") and f"(`ftm {name} --help` lists the options)" in err
 
 
+def test_a_name_with_nul_is_refused(capsys: Capture) -> None:
+    status, _, err = run(capsys, "cache", "import", "a\0b")
+    assert status == 2 and "a name cannot contain a NUL" in err and "failed inside" not in err
+
+
 def test_the_former_names_are_the_subcommands() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     former = {name: target for name, target in scripts.items() if name.startswith("ftm-")}
