@@ -49,12 +49,16 @@ class Chain:
         return len(self.values) - 1
 
     def apply(self, step: Step, *numbers: int) -> None:
-        """Applies a step unless its result is of no use."""
+        """Applies a step unless its result is of no use.
+
+        A result of zeros, such as the layer norm of a constant, tests nothing, and rounding errors
+        in its gradients have no scale to be compared with.
+        """
         result = step(*(self.values[n] for n in numbers))
         if (
             0 < result.numel() <= MOST_ELEMENTS
             and bool(result.isfinite().all())
-            and result.abs().max() < 1e3
+            and 0 < result.abs().max() < 1e3
         ):
             self.steps.append((step, numbers))
             self.values.append(result)
