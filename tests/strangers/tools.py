@@ -279,7 +279,7 @@ def command_line(random: Random, command: str, folder: Path) -> list[str]:
     if command == "info":
         return chosen
     if command == "completion":
-        return [random.choice(["bash", "zsh", "fish", "", file]), *chosen]
+        return [random.choice(["bash", "zsh", "fish", "tcsh", file]), *chosen]
     return [file, *chosen]
 
 
