@@ -69,6 +69,12 @@ def the_lock_agrees() -> str:
     return "" if pinned and pinned[1] in TORCH else f"torch=={pinned and pinned[1]}"  # type: ignore[operator]
 
 
+def the_site_builds_with_a_supported_version() -> str:
+    """.readthedocs.yaml installs a supported version of PyTorch."""
+    found = re.search(r"torch==([\d.]+)", (ROOT / ".readthedocs.yaml").read_text())
+    return "" if found and found[1] in TORCH else str(found and found[1])  # type: ignore[operator]
+
+
 def commands_are_installed() -> str:
     """Each command of pyproject.toml is a function that exists."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -98,6 +104,7 @@ SOURCES: tuple[Callable[[], str], ...] = (
     the_tag_is_here,
     documents_name_the_supported_versions,
     the_lock_agrees,
+    the_site_builds_with_a_supported_version,
     commands_are_installed,
 )
 
