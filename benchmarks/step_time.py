@@ -76,20 +76,15 @@ class Record:
         lines = [
             f"{self.clock} on {cores} of {self.processor}, with PyTorch {self.torch}:",
             "",
-            "| model | eager: ms | ftm: ms | Inductor: ms | ftm: speed | Inductor: speed "
-            "| first step: s | Inductor's: s |",
-            "|---|---:|---:|---:|---:|---:|---:|---:|",
+            "| model | eager, ms | ftm, ms | Inductor, ms | ftm's first step, s | Inductor's, s |",
+            "|---|---:|---:|---:|---:|---:|",
         ]
         for row in self.rows:
-            speed, other = row.speeds
-            shown = (
-                *map(_three_digits, (row.eager, row.ftm, row.inductor)),
-                *(f"{each:.2f}" if each else "-" for each in (speed, other)),
-                *map(_three_digits, (row.ftm_first, row.inductor_first)),
-            )
-            lines.append(f"| {row.name} | {' | '.join(shown)} |")
-        means = (_mean(row.speeds[k] for row in self.rows) for k in range(2))
-        lines.append(f"| geometric mean | | | | {' | '.join(f'{m:.2f}' for m in means)} | | |")
+            times = (row.eager, row.ftm, row.inductor, row.ftm_first, row.inductor_first)
+            lines.append(f"| {row.name} | {' | '.join(map(_three_digits, times))} |")
+        ftm, inductor = (_mean(row.speeds[k] for row in self.rows) for k in range(2))
+        means = f"{ftm:.2f} for ftm, and {inductor:.2f} for Inductor"
+        lines += ["", f"The geometric mean of the speeds is {means}."]
         return "\n".join(lines) + "\n"
 
 

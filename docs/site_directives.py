@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import html
 import importlib
-import itertools
-import json
 import os
 import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import site_charts
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
@@ -26,7 +25,6 @@ from sphinx.application import Sphinx
 ARROW = re.compile(r"\s*(-->|-\.-)\s*(?:\|([^|]*)\|)?\s*")
 NODE = re.compile(r'^(\w[\w.]*)(?:\["(.*)"\])?$')
 CHARACTER, LINE, GAP = 7.4, 34, 46
-VARIANTS = ("ftm", "inductor")
 DTYPES_SHOWN = "f32 f64 f16 bf16 i64 i32 i16 i8 u8 i1 c32 c64 c128 u16 u32 u64".split()
 
 
@@ -219,66 +217,20 @@ class OpsByDtype(Directive):
         return [nodes.raw("", f'<div class="table-wrapper">{table}</div>', format="html")]
 
 
-def _stored(name: str) -> list[dict[str, Any]]:
-    """Return the rows that a benchmark has stored."""
-    file = Path(__file__).parents[1] / "benchmarks" / f"{name}.json"
-    rows: list[dict[str, Any]] = json.loads(file.read_text())["rows"]
-    return rows
-
-
 class SpeedChart(Directive):
-    """Draws the speed of each measured step: a bar for ftm, a thin one for Inductor."""
+    """Draws the speed of each measured step."""
 
     def run(self) -> list[nodes.Node]:
         """Return the chart."""
-        rows = _stored("step_time")
-        speeds = [
-            [row["eager"] / row[variant] if row[variant] else 0.0 for variant in VARIANTS]
-            for row in rows
-        ]
-        scale = 400 / max(1.0, *itertools.chain.from_iterable(speeds))
-        bottom = 30 * len(rows)
-        parts = [
-            f'<path class="line" d="M{270 + scale:.0f} 0V{bottom}"/>'
-            f'<text class="small" x="{270 + scale:.0f}" y="{bottom + 14}">eager: 1</text>'
-            f'<rect class="bar" x="400" y="{bottom + 24}" width="14" height="12"/>'
-            f'<text class="left small" x="420" y="{bottom + 34}">ftm</text>'
-            f'<rect class="plain" x="470" y="{bottom + 27}" width="14" height="6"/>'
-            f'<text class="left small" x="490" y="{bottom + 34}">torch.compile (Inductor)</text>'
-        ]
-        for index, (row, (ftm, inductor)) in enumerate(zip(rows, speeds, strict=True)):
-            y = 30 * index
-            parts.append(
-                f'<text class="left small" x="0" y="{y + 15}">{html.escape(row["name"])}</text>'
-                f'<rect class="bar" x="270" y="{y + 3}" width="{ftm * scale:.0f}" height="13"/>'
-                f'<rect class="plain" x="270" y="{y + 18}" width="{inductor * scale:.0f}" '
-                f'height="6"/><text class="left small" x="{278 + ftm * scale:.0f}" y="{y + 14}">'
-                f"{ftm:.2f}</text>"
-            )
-        box = f'viewBox="0 0 720 {bottom + 42}" style="min-width:38rem"'
-        label = 'aria-label="Speed of training steps relative to eager PyTorch"'
-        picture = f'<svg {box} role="img" {label}>{"".join(parts)}</svg>'
-        return [nodes.raw("", f'<div class="drawing">{picture}</div>', format="html")]
+        return [nodes.raw("", site_charts.step_speeds(), format="html")]
 
 
 class StepChart(Directive):
-    """Draws a bar for each modelled step: its share of the roofline."""
+    """Draws each modelled step's share of the roofline."""
 
     def run(self) -> list[nodes.Node]:
         """Return the chart."""
-        rows = _stored("target_steps")
-        parts = []
-        for index, row in enumerate(rows):
-            y, share = index * 22, row["of_roofline"]
-            parts.append(
-                f'<text class="left small" x="0" y="{y + 13}">{html.escape(row["name"])}</text>'
-                f'<rect class="bar" x="300" y="{y + 2}" width="{share * 3.4:.0f}" height="15"/>'
-                f'<text class="left small" x="{308 + share * 3.4:.0f}" y="{y + 13}">'
-                f"{share:.0f} %, {row['milliseconds']:.2f} ms</text>"
-            )
-        box = f'viewBox="0 0 780 {len(rows) * 22}" style="min-width:38rem"'
-        picture = f'<svg {box} role="img">{"".join(parts)}</svg>'
-        return [nodes.raw("", f'<div class="drawing">{picture}</div>', format="html")]
+        return [nodes.raw("", site_charts.modelled_steps(), format="html")]
 
 
 def link_sources(app: Sphinx, doctree: nodes.document) -> None:
