@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ftm_backend.midend.algorithms.registry import ALGORITHMS
+from ftm_backend.midend.algorithms.registry import NAMED_OPERATIONS
 from ftm_backend.midend.schedule.choose import choose, explaining, pays
 from ftm_backend.midend.transforms.fusion.rules import RULES
 from ftm_backend.target import presets, tuning
@@ -51,9 +51,9 @@ def test_choices_of_a_text_have_one_order() -> None:
 
 def test_every_fusion_rule_and_every_algorithm_can_be_chosen() -> None:
     assert {rule.name for rule in RULES} < tuning.DECISIONS.keys()
-    for op, algorithms in ALGORITHMS.items():
-        decision = op.removeprefix("ftm.").replace("_", "-")
-        assert tuning.DECISIONS[decision] == tuple(each.name for each in algorithms)
+    for named in NAMED_OPERATIONS.values():
+        names = tuple(each.name for each in named.algorithms)
+        assert tuning.DECISIONS[named.decision] == names
 
 
 @pytest.mark.parametrize("decision", tuning.DECISIONS)
@@ -61,9 +61,9 @@ def test_a_pass_explains_its_decision_and_the_user_can_take_the_other_one(
     decision: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the example of each pass the cost model decides against the default."""
-    default, other = tuning.DECISIONS[decision]
-    examples = PASSES / f"{decision}.mlir", PASSES / "choose-algorithm.mlir"
-    path = next(path for path in examples if path.exists())
+    default, other, *_ = tuning.DECISIONS[decision]
+    names = decision, f"choose-algorithm.{decision}", "choose-algorithm"
+    path = next(path for name in names if (path := PASSES / f"{name}.mlir").exists())
     (line, *_) = [text for text in path.read_text().splitlines() if text.startswith("// RUN")]
     arguments = line.split("ftm-opt ")[1].split(" %s")[0].split()
     assert ftm_opt.main([*arguments, "--explain", str(path)]) == 0

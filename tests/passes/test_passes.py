@@ -1,10 +1,10 @@
 """What each pass must do, in files that are written by hand, in the manner of LLVM's lit and
 FileCheck.
 
-A file is the input of the pass that it is named after. Its `RUN` lines say how the pass is run and
-what checks its output; the `CHECK` lines say what the pass must do and nothing else. Outputs under
-the prefix `KEPT` are those of a machine for which the pass does not pay. `tests/golden` holds whole
-outputs.
+A file is the input of the pass that it is named after, up to the first dot. Its `RUN` lines say how
+the pass is run and what checks its output; the `CHECK` lines say what the pass must do and nothing
+else. Outputs under the prefix `KEPT` are those of a machine for which the pass does not pay.
+`tests/golden` holds whole outputs.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_the_checks_fail_without_the_pass(arguments: list[str], check: Options) 
     """The input as it would be printed after a pass that did nothing: what the checks say is the
     pass's doing."""
     path = Path(arguments[-1])
-    form = BY_NAME[path.stem].ir.before
+    form = BY_NAME[path.name.split(".")[0]].ir.before
     machine = presets.load(arguments[arguments.index("--machine") + 1])
     assert holds(check, form.write(form.read(path.read_text(), machine), path.stem)) == is_kept(
         check

@@ -2,9 +2,9 @@
 
 ``FTM_TUNE=conv-transpose=phases,fuse-conv-prologue=keep`` takes the algorithm ``phases`` for every
 transposed convolution, and never computes batch norm while a convolution loads its input.
-The results of a program stay the same, its time does not. A choice is ignored where it is
-impossible, such as an algorithm whose blocks do not fit on chip. ``ftm opt --explain`` prints each
-decision with the modelled cycles of all alternatives.
+The results of a program stay the same but for rounding, its time does not. A choice is ignored
+where it is impossible, such as an algorithm whose blocks do not fit on chip. ``ftm opt --explain``
+prints each decision with the modelled cycles of all alternatives.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ _FUSION = ("keep", "fuse")
 
 DECISIONS: dict[str, tuple[str, ...]] = {
     "conv-transpose": ("phases", "col2im"),
+    "conv2d": ("im2col", "winograd-2x2", "winograd-4x4"),
+    "depthwise-conv2d": ("windows", "taps"),
     "fuse-conv-backward": _FUSION,
     "fuse-col2im-epilogue": _FUSION,
     "fuse-gemm-prologue": _FUSION,

@@ -17,7 +17,12 @@ _PRODUCTS = {
     "linalg.vecmat": ("nk", ("k", "kn", "n"), "k"),
     "linalg.dot": ("k", ("k", "k", ""), "k"),
 }
-_CONVOLUTIONS = {"linalg.conv_2d_nchw_fchw": "nfhwcyx", "linalg.conv_2d_ngchw_gfchw": "ngfhwcyx"}
+_CONVOLUTIONS = {
+    # name: loops, dimensions of input, weights and result; h and w of the input follow the window
+    "linalg.conv_2d_nchw_fchw": ("nfhwcyx", ("nchw", "fcyx", "nfhw"), "cyx"),
+    "linalg.conv_2d_ngchw_gfchw": ("ngfhwcyx", ("ngchw", "gfcyx", "ngfhw"), "cyx"),
+    "linalg.depthwise_conv_2d_nchw_chw": ("nchwyx", ("nchw", "cyx", "nchw"), "yx"),
+}
 
 NAMED = (*_PRODUCTS, *_CONVOLUTIONS)
 """The named operations that the midend reads; each is a sum of products of two operands."""
@@ -51,16 +56,18 @@ def named_maps(
         )
     if name not in _CONVOLUTIONS:
         raise ValueError(f"{name} is not among the named operations that the midend reads")
-    loops = _CONVOLUTIONS[name]
+    loops, (x, weight, output), reduced = _CONVOLUTIONS[name]
     unit = {c: Affine.loop(k, len(loops)) for k, c in enumerate(loops)}
     strides, dilations = attributes.get("strides", (1, 1)), attributes.get("dilations", (1, 1))
-    rows = unit["h"].scaled(strides[0]) + unit["y"].scaled(dilations[0])
-    columns = unit["w"].scaled(strides[1]) + unit["x"].scaled(dilations[1])
-    group = (unit["g"],) if "g" in loops else ()
-    x = (unit["n"], *group, unit["c"], rows, columns)
-    weight = (*group, unit["f"], unit["c"], unit["y"], unit["x"])
-    output = (unit["n"], *group, unit["f"], unit["h"], unit["w"])
-    return [x, weight, output], (False,) * (len(loops) - 3) + (True,) * 3
+    windows = {
+        "h": unit["h"].scaled(strides[0]) + unit["y"].scaled(dilations[0]),
+        "w": unit["w"].scaled(strides[1]) + unit["x"].scaled(dilations[1]),
+    }
+    return [
+        tuple(windows.get(c, unit[c]) for c in x),
+        tuple(unit[c] for c in weight),
+        tuple(unit[c] for c in output),
+    ], tuple(c in reduced for c in loops)
 
 
 def named_statement(

@@ -1,9 +1,11 @@
 """Record: an algorithm of a named operation.
 
-The frontend writes a named operation, such as ``ftm.conv_transpose``, together with its
-*expansion*: operations that compute the same on every machine. The expansion is the operation's
-last operand (as the decomposition of ``stablehlo.composite``). Pass ``choose-algorithm`` either
-takes the expansion, or lets a kernel compute the operation as a whole.
+A named operation of linalg, such as ``linalg.conv_2d_nchw_fchw``, is a loop nest that every machine
+computes; an algorithm may replace it by other operations. The frontend writes one of our own, such
+as ``ftm.conv_transpose``, together with its *expansion*: operations that compute the same on every
+machine. The expansion is the operation's last operand (as the decomposition of
+``stablehlo.composite``). Pass ``choose-algorithm`` either takes the expansion, or lets a kernel
+compute the operation as a whole.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from ftm_backend.ir.linalg.function import LinalgFunction, Statement
 from ftm_backend.pass_manager import Requirement
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["Algorithm"]
+__all__ = ["Algorithm", "NamedOperation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,8 @@ class Algorithm:
             above it, so that a hopeless candidate is not planned to the end.
         apply: Rewrites the operation, which is in the function's body, in place.
         requires: What a machine needs.
+        needs_request: ``needs_request(operation, machine)`` returns whether it is only considered
+            if the user chooses it (``FTM_TUNE``).
     """
 
     name: str
@@ -37,3 +41,19 @@ class Algorithm:
     cycles: Callable[[Statement, MachineParameters, float], float]
     apply: Callable[[LinalgFunction, Statement], None]
     requires: tuple[Requirement, ...] = ()
+    needs_request: Callable[[Statement, MachineParameters], bool] = lambda operation, machine: False
+
+
+@dataclass(frozen=True, eq=False)
+class NamedOperation:
+    """A named operation whose algorithm is chosen.
+
+    Attributes:
+        decision: Its name in ``FTM_TUNE``.
+        algorithms: Its algorithms, the default first: it works on every machine.
+        operands: Number of its operands as long as its algorithm is not chosen.
+    """
+
+    decision: str
+    algorithms: tuple[Algorithm, ...]
+    operands: int

@@ -100,18 +100,18 @@ def correlate(
         (n - d * (k - 1) - 1) // s + 1
         for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True)
     )
-    if dims == 2 and groups == 1:
+    is_depthwise = type(groups) is int and groups > 1 and x.shape[1] == weight.shape[0] == groups
+    if dims == 2 and (groups == 1 or is_depthwise):
         from ftm_backend.frontend.named_op_builder import contraction
 
-        attributes = {"strides": tuple(stride), "dilations": tuple(dilation)}
         return contraction(
             b,
-            "linalg.conv_2d_nchw_fchw",
+            "linalg.depthwise_conv_2d_nchw_chw" if is_depthwise else "linalg.conv_2d_nchw_fchw",
             x,
-            weight,
+            b.reshape(weight, (groups, *weight.shape[2:])) if is_depthwise else weight,
             (x.shape[0], weight.shape[0], *out),
             compute_dtype(x.dtype),
-            attributes,
+            {"strides": tuple(stride), "dilations": tuple(dilation)},
         )
     return _window_correlation(b, x, weight, stride, dilation, groups, out)
 

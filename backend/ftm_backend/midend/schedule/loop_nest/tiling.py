@@ -25,6 +25,7 @@ from ftm_backend.symbolic import ceildiv, guarded_equal, lower_bound, size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 _WIDE = 1024  # columns that keep vector code busy; axes are joined to reach it
+_FEW = 2048  # elements; a smaller tile has as many columns as possible
 _RUN = 256  # columns that DMA transfers efficiently, if there are few such rows
 _SHARE = 4  # tiles take 1/_SHARE of AM, the rest is for ring buffers
 _LEAST_SHARE = 3  # the same if tiles would otherwise waste a part of each DMA granule
@@ -263,7 +264,8 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
         _fit(plan, rows, max(elements // max(size_hint(plan.column_count()), 1), 1))
     else:
         if columns:
-            _cut_axis(plan, columns, max(elements // 8 if rows else elements, 1))
+            share = 8 if rows and elements >= _FEW else 1
+            _cut_axis(plan, columns, max(elements // share, 1))
         _fit(plan, rows, max(elements // max(size_hint(plan.column_count()), 1), 1))
     if not kernel.one_core:
         _cut_for_cores(plan, axes)

@@ -1,7 +1,8 @@
 """Pass ``choose-algorithm``: choose the cheapest algorithm of each named operation.
 
 Example: the gradient of a convolution's input is ``ftm.conv_transpose``. On a machine whose DMA
-overlaps compute it can be one matmul with col2im, or a convolution for each sub-pixel phase. The
+overlaps compute it can be one matmul with col2im, or a convolution for each sub-pixel phase. Each
+of these convolutions is then a contraction over windows, or computed by Winograd's algorithm. The
 registry (``midend/algorithms``) lists the algorithms of each operation with their costs.
 
 Changes the function in place. Afterwards no operation has an expansion.
@@ -9,11 +10,12 @@ Changes the function in place. Afterwards no operation has an expansion.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import inf
 
 from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement
 from ftm_backend.midend.algorithms.algorithm import Algorithm
-from ftm_backend.midend.algorithms.registry import ALGORITHMS
+from ftm_backend.midend.algorithms.registry import NAMED_OPERATIONS
 from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.transforms.memory.resolve_in_place import drop_unused
 from ftm_backend.target.presets import MachineParameters
@@ -23,53 +25,84 @@ __all__ = ["choose_algorithm", "take_defaults"]
 
 def choose_algorithm(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """Rewrite named operations; inside of sequential loops by their default algorithm."""
-    named = [item for item in function.body if isinstance(item, Statement) and _is_open(item)]
-    for operation in named:
-        _choice(operation, machine).apply(function, operation)
+    estimated: dict[Hashable, dict[str, float]] = {}
+    for name in NAMED_OPERATIONS:
+        operations = _open_operations(function, name)
+        for operation in operations:
+            key = _key(operation)
+            if key not in estimated:
+                estimated[key] = _costs(operation, machine)
+            _choice(operation, machine, estimated[key]).apply(function, operation)
+        if _open_operations(function, name) != operations:
+            drop_unused(function)
     _take_defaults_in_loops(function)
-    if named:
-        drop_unused(function)
     return function
 
 
-def _choice(operation: Statement, machine: MachineParameters) -> Algorithm:
-    """Return the cheapest algorithm; the default is only estimated if another one is possible."""
-    default, *others = ALGORITHMS[operation.op]
+def _open_operations(function: LinalgFunction, name: str) -> list[Statement]:
+    """Return the operations of one name whose algorithm is not chosen yet."""
+    operands = NAMED_OPERATIONS[name].operands
+    return [
+        item
+        for item in function.body
+        if isinstance(item, Statement) and item.op == name and len(item.tensors) == operands
+    ]
+
+
+def _key(operation: Statement) -> Hashable:
+    """Return what estimates depend on, so that equal layers of a network are estimated once."""
+    tensors = tuple(
+        (t.view, t.value.dtype, t.value.shape, t.value.splat is None, t.value.border is None)
+        for t in operation.tensors
+    )
+    return operation.op, operation.loops, str(operation.attributes), tensors
+
+
+def _costs(operation: Statement, machine: MachineParameters) -> dict[str, float]:
+    """Return the cycles of each algorithm that can be chosen.
+
+    The default is only estimated if another one is possible.
+    """
+    named = NAMED_OPERATIONS[operation.op]
+    default, *others = named.algorithms
+    wanted = machine.choice(named.decision)
     costs: dict[str, float] = {}
     for algorithm in others:
-        if all(need.holds(machine) for need in algorithm.requires):
+        is_candidate = algorithm.name == wanted or not algorithm.needs_request(operation, machine)
+        if is_candidate and all(need.holds(machine) for need in algorithm.requires):
             limit = min(costs.values(), default=inf)
             costs[algorithm.name] = algorithm.cycles(operation, machine, limit)
     limit = min(costs.values(), default=inf)
-    if limit == inf:
-        return default
-    decision = operation.op.removeprefix("ftm.").replace("_", "-")
-    if costs.get(machine.choice(decision), inf) == inf:  # else the user has ruled it out
+    if limit < inf and costs.get(wanted, inf) == inf:  # else the user has ruled the default out
         costs = {default.name: default.cycles(operation, machine, limit), **costs}
+    return costs
+
+
+def _choice(operation: Statement, machine: MachineParameters, costs: dict[str, float]) -> Algorithm:
+    """Return the cheapest algorithm, or the one that the user has chosen."""
+    named = NAMED_OPERATIONS[operation.op]
+    if min(costs.values(), default=inf) == inf:
+        return named.algorithms[0]
     subject = " by ".join("x".join(map(str, t.view.sizes)) for t in operation.tensors[:2])
-    chosen = choose(machine, decision, subject, costs)
-    return next(each for each in (default, *others) if each.name == chosen)
+    chosen = choose(machine, named.decision, subject, costs)
+    return next(each for each in named.algorithms if each.name == chosen)
 
 
 def take_defaults(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """Rewrite all named operations by their default algorithm; for another attempt to compile."""
     del machine
-    named = [item for item in function.body if isinstance(item, Statement) and _is_open(item)]
-    for operation in named:
-        ALGORITHMS[operation.op][0].apply(function, operation)
-    _take_defaults_in_loops(function)
+    _take_defaults_of(function)
     return function
+
+
+def _take_defaults_of(function: LinalgFunction) -> None:
+    for name, named in NAMED_OPERATIONS.items():
+        for operation in _open_operations(function, name):
+            named.algorithms[0].apply(function, operation)
+    _take_defaults_in_loops(function)
 
 
 def _take_defaults_in_loops(function: LinalgFunction) -> None:
     for item in function.body:
         if isinstance(item, SequentialLoop):
-            for operation in list(item.body.body):
-                if isinstance(operation, Statement) and _is_open(operation):
-                    ALGORITHMS[operation.op][0].apply(item.body, operation)
-            _take_defaults_in_loops(item.body)
-
-
-def _is_open(statement: Statement) -> bool:
-    """Return whether a statement is a named operation with an expansion."""
-    return statement.op in ALGORITHMS and len(statement.tensors) == 3
+            _take_defaults_of(item.body)

@@ -16,7 +16,7 @@ from ftm_backend.midend.schedule.gemm.contraction import match, overlaps
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["fold_pad_into_load"]
+__all__ = ["around", "border_of", "fold_pad_into_load"]
 
 MOST_SIDES = 4
 """Largest number of dimensions in which ``DLB`` takes a border."""
@@ -30,7 +30,7 @@ def fold_pad_into_load(function: LinalgFunction, machine: MachineParameters) -> 
             continue
         readers = uses.readers(item.result)
         can_load = bool(readers) and all(_fetches(reader, item.result) for reader in readers)
-        border = _border(item) if can_load else None
+        border = border_of(item) if can_load else None
         if border is not None:
             function.body.remove(item)
             item.result.producer, item.result.border = None, border
@@ -56,7 +56,7 @@ def _fetches(reader: Item, value: Value) -> bool:
     return reader.reads().count(value) == sum(o.value is value for o in (found.a, found.b))
 
 
-def _border(update: Update) -> Border | None:
+def border_of(update: Update) -> Border | None:
     """Return the border of zeros around the tensor that an update writes; None otherwise."""
     splat = update.base.value.splat
     if splat is None or splat.op != "constant" or str(splat.payload) not in ("0", "0.0"):
