@@ -1,4 +1,5 @@
-"""Maps that read and write buffers instead of tiles, against checked mode, which copies.
+"""Maps and products that read and write buffers instead of tiles, against checked mode, which
+copies.
 
 Each program is one that may, or must not, skip the copies: donated inputs are the hard cases,
 because the map then writes what it reads.
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from ftm_backend.machine import Machine, MachineError
-from machine.machine_programs import run_text
+from machine.machine_programs import NUMPY, run_text, to_bf16
 
 # Rows are long enough that a strip is a part of a row.
 ROWS, COLUMNS = 6, 700
@@ -224,3 +225,87 @@ def test_gather(fast: Machine, checked: Machine, donated: tuple[int, ...], last:
             with pytest.raises(MachineError, match="index out of range"):
                 run_text(machine, text, [given, rows], donate=donated)
             np.testing.assert_array_equal(given, table)
+
+
+WEIGHTS, WIDTH, DEPTH = 40, 70, 33
+"""Rows and columns of the matrix in memory; a product of few rows reads WIDTH x DEPTH of it."""
+
+
+def product(
+    token: str, rows: int, suffix: str, between: str = "", offset: int = 0
+) -> tuple[str, tuple[int, int]]:
+    """A program that loads a matrix and multiplies it, and the shape of the result."""
+    n, k = (WEIGHTS, DEPTH) if suffix else (WIDTH - offset, WEIGHTS)
+    tile = (n, k) if suffix else (k, n)
+    text = f"""@program test, host
+@in b0, {token}, {rows}x{k}
+@in b1, {token}, {WEIGHTS}x{WIDTH}
+@out o0, f32, {rows}x{n}
+@out o1, {token}, {WEIGHTS}x{WIDTH}, b1
+@func main
+  @tile A, sm, {token}, {rows}x{k}, 1, 0
+  @tile B, am, {token}, {tile[0]}x{tile[1] + 1}, 1, 0
+  @tile C, am, f32, {rows}x{n}, 1, 16384
+  @tile Z, am, {token}, {WEIGHTS}x{WIDTH}, 1, 32768
+    DLD b0[0], {rows}@{k} | {k}@1, A
+    DLD b1[{offset}], {tile[0]}@{WIDTH} | {tile[1]}@1, B
+    DWAITALL
+{between}
+    MM{suffix} A, B, C
+    DST C, o0[0], {rows}@{n} | {n}@1
+    DWAITALL
+    DLD b1[0], {WEIGHTS}@{WIDTH} | {WIDTH}@1, Z
+    DWAIT Z
+    DST Z, o1[0], {WEIGHTS}@{WIDTH} | {WIDTH}@1
+    DWAITALL
+@ret
+"""
+    return text, (rows, k)
+
+
+OVERWRITE = f"""
+    @map {WEIGHTS} x {WIDTH} -> Z:v0
+      VMOV.F32 5.0, v0
+    @endmap
+    DST Z, o1[0], {WEIGHTS}@{WIDTH} | {WIDTH}@1
+"""
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+@pytest.mark.parametrize("suffix", ["", ".TB"])
+@pytest.mark.parametrize("rows", [1, 3, 8, 9])
+@pytest.mark.parametrize("token", ["f32", "f16", "bf16"])
+def test_products_read_a_matrix_in_memory(
+    fast: Machine, checked: Machine, token: str, rows: int, suffix: str, offset: int
+) -> None:
+    """With nine rows the product copies the matrix first."""
+    check_product(fast, checked, token, *product(token, rows, suffix, offset=offset))
+
+
+def test_product_does_not_read_what_a_store_has_overwritten(
+    fast: Machine, checked: Machine
+) -> None:
+    check_product(fast, checked, "f32", *product("f32", 1, "", OVERWRITE), donate=(1,))
+
+
+def check_product(
+    fast: Machine,
+    checked: Machine,
+    token: str,
+    text: str,
+    shape: tuple[int, int],
+    donate: tuple[int, ...] = (),
+) -> None:
+    rng = np.random.default_rng(2)
+    arrays = [
+        rng.standard_normal(s).astype(np.float32).astype(NUMPY[token])
+        if token != "bf16"
+        else to_bf16(rng.standard_normal(s))
+        for s in (shape, (WEIGHTS, WIDTH))
+    ]
+    results = [
+        run_text(machine, text, [a.copy() for a in arrays], donate=donate)
+        for machine in (checked, fast)
+    ]
+    np.testing.assert_array_equal(results[1][0], results[0][0])
+    np.testing.assert_array_equal(results[1][1], results[0][1])

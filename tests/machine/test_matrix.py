@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -68,6 +73,48 @@ def test_products(fast, token, suffix, pad):
             np.testing.assert_allclose(
                 got, 2 * want, rtol=1e-5, atol=1e-12 if token == "f64" else 2e-5 * np.sqrt(k)
             )
+
+
+WITHIN_BOUND = """
+import itertools
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from ftm_backend.machine import Machine
+from machine.machine_programs import from_bf16, run_text
+from machine.test_matrix import operands, program
+
+machine = Machine(1)
+sizes = (1, 70, 49), (7, 33, 64), (20, 33, 17), (40, 100, 1030), (9, 3, 1)
+suffixes = "", ".TA", ".TB", ".TA.TB"
+for token, suffix, (m, n, k), pad in itertools.product(("f16", "bf16", "f32"), suffixes, sizes, (0, 1)):
+    stored, exact = operands(token, m, n, k, suffix)
+    got = run_text(machine, program(token, m, n, k, suffix, pad), stored)[0]
+    a, b = (abs(from_bf16(x) if token == "bf16" else x).astype(np.float64) for x in stored)
+    sums = (a.T if ".TA" in suffix else a) @ (b.T if ".TB" in suffix else b)
+    assert (abs(got - exact) <= (k + 1) * 2**-24 * sums).all(), (token, suffix, m, n, k, pad)
+"""
+
+
+@pytest.mark.parametrize("kernels", ["portable", "avx2", "avx512", "avx512_bf16"])
+def test_every_instruction_set_is_within_the_bound_of_the_manual(kernels):
+    """A host without the instruction set runs the next lesser one."""
+    subprocess.run(
+        [sys.executable, "-c", WITHIN_BOUND, str(Path(__file__).parents[1])],
+        env=os.environ | {"MACHINE_KERNELS": kernels},
+        check=True,
+    )
+
+
+def test_special_values_of_bfloat16_stay_in_their_row(fast):
+    a = np.ones((20, 33), np.float32)
+    a[1, 32], a[2, 0], a[3, 7], a[4] = np.nan, np.inf, 3.3895314e38, 1e-39
+    stored = [to_bf16(a), to_bf16(np.ones((33, 40), np.float32))]
+    got = run_text(fast, program("bf16", 20, 40, 33, "", 0), stored)[0]
+    assert np.isnan(got[1]).all() and (got[2] == np.inf).all()
+    np.testing.assert_array_equal(got[3], from_bf16(stored[0])[3, 7])
+    assert (np.abs(got[4]) < 1e-37).all()  # subnormal numbers may be 0
+    assert (got[[0, *range(5, 20)]] == 33).all()
 
 
 def test_integers_wrap(fast):

@@ -62,7 +62,7 @@ class Extent {
 struct Slot {
   uint8_t* base;
   Extent rows, columns;
-  uint8_t* lent = nullptr; // where the elements are instead; only maps read such a slot
+  uint8_t* lent = nullptr; // where the elements are instead, see direct_access.h
   int64_t row_bytes = 0; // distance of lent rows
   bool stored = false; // the elements are already in the buffer of the next DST
 };

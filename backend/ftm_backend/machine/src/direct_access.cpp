@@ -7,7 +7,7 @@
 namespace ftm {
 namespace {
 
-enum class Role : uint8_t { load, store, gather, map_input, map_output, other };
+enum class Role : uint8_t { load, store, gather, map_input, map_output, factor, other };
 
 struct Reference {
   size_t step;
@@ -32,7 +32,7 @@ class Analysis {
       if (tile.depth != 1 || tile.space == 3 || references_[t].size() < 2) continue;
       const std::vector<Reference>& refs = references_[t];
       const Role first = refs.front().role;
-      if (first == Role::load && is_only_mapped(refs))
+      if (first == Role::load && is_only_read(refs))
         p_.dmas[size_t(p_.steps[refs.front().step].target)].lends = true;
       if ((first == Role::map_output || first == Role::gather) && is_only_stored(refs))
         tile.stored_by = int32_t(refs.back().step);
@@ -64,7 +64,12 @@ class Analysis {
       case isa::FTM_OP_DCP:
       case isa::FTM_OP_TRANS:
       case isa::FTM_OP_SORT: return add(p_.matrices[target], i, false);
-      case isa::FTM_OP_MM:
+      case isa::FTM_OP_MM: {
+        const Matrix& m = p_.matrices[target];
+        add(m.a.tile, i, Role::other);
+        add(m.b.tile, i, Role::factor);
+        return add(m.c.tile, i, Role::other);
+      }
       case isa::FTM_OP_SCAN:
       case isa::FTM_OP_MERGE: return add(p_.matrices[target], i, true);
       case isa::FTM_OP_DCW:
@@ -93,15 +98,17 @@ class Analysis {
     return true;
   }
 
-  // One load, then only maps that read the tile, and nothing in between that could write a buffer:
-  // neither a transfer of this core, nor another core, which needs a barrier.
-  bool is_only_mapped(const std::vector<Reference>& refs) const {
-    for (size_t k = 1; k < refs.size(); ++k)
-      if (refs[k].role != Role::map_input || !reads_buffers(refs[k].step)) return false;
+  // One load, then only maps and products that read the tile, and nothing in between that could
+  // write a buffer: neither a transfer of this core, nor another core, which needs a barrier.
+  bool is_only_read(const std::vector<Reference>& refs) const {
+    for (size_t k = 1; k < refs.size(); ++k) {
+      const bool is_map = refs[k].role == Role::map_input && reads_buffers(refs[k].step);
+      if (!is_map && refs[k].role != Role::factor) return false;
+    }
     const auto allowed = [](uint16_t op) {
       return op < isa::FTM_OP_SBR || op == isa::FTM_OP_MAP || op == isa::FTM_OP_DLD ||
-             op == isa::FTM_OP_DLB || op == isa::FTM_OP_DGA || op == isa::FTM_OP_DWAIT ||
-             op == isa::FTM_OP_DWAITALL;
+             op == isa::FTM_OP_DLB || op == isa::FTM_OP_DGA || op == isa::FTM_OP_MM ||
+             op == isa::FTM_OP_DWAIT || op == isa::FTM_OP_DWAITALL;
     };
     const size_t load = refs.front().step;
     return is_unconditional(load) && is_straight(load, refs.back().step, allowed);

@@ -16,6 +16,9 @@ const KernelTable& table();
 namespace avx512 {
 const KernelTable& table();
 }
+namespace avx512_bf16 {
+const KernelTable& table();
+}
 #endif
 
 namespace {
@@ -30,7 +33,9 @@ const KernelTable& choose() {
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
                           __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (has_avx512 && (any || std::strcmp(wish, "avx512") == 0)) return avx512::table();
+  const bool has_bf16 = has_avx512 && __builtin_cpu_supports("avx512bf16");
+  if (has_bf16 && (any || std::strcmp(wish, "avx512_bf16") == 0)) return avx512_bf16::table();
+  if (has_avx512 && (any || std::strncmp(wish, "avx512", 6) == 0)) return avx512::table();
   if (has_avx2 && (any || std::strcmp(wish, "portable") != 0)) return avx2::table();
 #endif
   return portable::table();

@@ -1,5 +1,8 @@
 // Matrix instructions: operands are converted to the layout of the inner loops (B by rows of K;
-// float32, float64, int32 or int64), then multiplied.
+// float32, float64, int32, int64 or pairs of bfloat16), then multiplied. Products with few rows
+// read B as it is instead.
+#include <cstring>
+
 #include "checker.h"
 #include "copy.h"
 #include "core_state.h"
@@ -49,12 +52,48 @@ void transpose(Operand& x, uint8_t*& free) {
   x = {turned, x.columns, x.rows, stride, x.type};
 }
 
-template <class T>
+// Widens a few rows to float32, and transposes them if they are columns.
+void widen_few_rows(Operand& a, bool is_transposed, uint8_t*& free) {
+  widen(a, free);
+  if (is_transposed) transpose(a, free);
+}
+
+// Copies bfloat16 rows to an even distance, and an odd number of columns with a column of zeros, so
+// that the rows consist of pairs.
+void pair_columns(Operand& x, uint8_t*& free) {
+  if (x.columns % 2 == 0 && x.stride % 2 == 0) return;
+  const int64_t stride = (x.columns + 1) / 2 * 2, bytes = x.columns * 2;
+  uint8_t* even = take(free, x.rows * stride * 2);
+  for (int64_t i = 0; i < x.rows; ++i) {
+    uint8_t* row = even + i * stride * 2;
+    std::memcpy(row, x.data + i * x.stride * 2, size_t(bytes));
+    std::memset(row + bytes, 0, size_t(stride * 2 - bytes));
+  }
+  x = {even, x.rows, x.columns, stride, x.type};
+}
+
+// Makes pairs of bfloat16 numbers along k, each an element of four bytes. along_columns: k is the
+// number of columns, else of rows.
+void make_pairs(Operand& x, bool along_columns, uint8_t*& free) {
+  if (along_columns) {
+    pair_columns(x, free);
+    x = {x.data, x.rows, (x.columns + 1) / 2, x.stride / 2, Type::F32};
+    return;
+  }
+  const int64_t pairs = (x.rows + 1) / 2;
+  uint8_t* paired = take(free, pairs * x.columns * 4);
+  kernels().pair_rows(
+      reinterpret_cast<BrainPair*>(paired), x.columns, reinterpret_cast<const uint16_t*>(x.data),
+      x.stride, x.rows, x.columns);
+  x = {paired, pairs, x.columns, x.columns, Type::F32};
+}
+
+template <class T, class C>
 void multiply(
-    MatrixFn<T> fn, int64_t m, int64_t n, int64_t k, const Operand& a, bool turned,
+    MatrixFn<T, C> fn, int64_t m, int64_t n, int64_t k, const Operand& a, bool turned,
     const Operand& b, uint8_t* c, int64_t ldc, bool acc) {
   fn(m, n, k, reinterpret_cast<const T*>(a.data), turned ? 1 : a.stride, turned ? a.stride : 1,
-     reinterpret_cast<const T*>(b.data), b.stride, reinterpret_cast<T*>(c), ldc, acc);
+     reinterpret_cast<const T*>(b.data), b.stride, reinterpret_cast<C*>(c), ldc, acc);
 }
 
 // The slots of a product, and its extents.
@@ -63,6 +102,12 @@ struct Product {
   int64_t m, n, k;
   bool acc;
 };
+
+// Whether a product reads B once, without copying it. Short dot products are faster as columns.
+bool has_few_rows(const Product& p, Type c, bool trans_b) {
+  constexpr int64_t kShort = 16;
+  return c == Type::F32 && p.m <= kFewRows && (!trans_b || p.k >= kShort);
+}
 
 // Checks the operands of a product, and sets the extents of C.
 void begin(Core& core, const Matrix& operands, const Product& p) {
@@ -89,10 +134,25 @@ void finish(
   sc.rows = int32_t(p.m);
   sc.columns = int32_t(p.n);
   core.counters.mm_flops += uint64_t(2 * p.m * p.n * p.k);
+  if (p.m == 0 || p.n == 0) return;
+  const KernelTable& table = kernels();
+  if (has_few_rows(p, tc.type, trans_b)) {
+    const FewRowsFn fn = table.few_rows[few_rows_index(b.type)];
+    widen_few_rows(a, trans_a, free);
+    return fn(
+        p.m, p.n, p.k, reinterpret_cast<const float*>(a.data), a.stride, b.data, b.stride, trans_b,
+        reinterpret_cast<float*>(sc.base), tc.columns, p.acc);
+  }
+  if (table.matrix_pairs && b.type == Type::BF16) {
+    make_pairs(a, !trans_a, free);
+    make_pairs(b, trans_b, free);
+    if (trans_b) transpose(b, free);
+    return multiply(
+        table.matrix_pairs, p.m, p.n, (p.k + 1) / 2, a, trans_a, b, sc.base, tc.columns, p.acc);
+  }
   widen(a, free);
   widen(b, free);
   if (trans_b) transpose(b, free);
-  const KernelTable& table = kernels();
   switch (tc.type) {
     case Type::F32:
       return multiply(table.matrix_f32, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
@@ -103,6 +163,15 @@ void finish(
     default:
       return multiply(table.matrix_i64, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
   }
+}
+
+// Copies the elements of a slot that refers to a buffer, as its load would have done.
+void copy_lent(Slot& slot, const TileDecl& t) {
+  const int64_t bytes = type_bytes(t.type);
+  CopyDim dims[2] = {{slot.rows, t.columns, slot.row_bytes / bytes}, {slot.columns, 1, 1}};
+  const int count = simplify(dims, 2);
+  if (count >= 0) copy_elements(slot.base, slot.lent, dims, count, bytes, false);
+  slot.lent = nullptr;
 }
 
 // Bytes for a copied or widened A, and for B widened and transposed, the latter with padded rows.
@@ -117,8 +186,8 @@ void run_matrix(Core& core, const Matrix& operands, uint16_t flags) {
   Product p{
       core.number(operands.a),        core.number(operands.b), core.number(operands.c), 0, 0, 0,
       bool(flags & isa::FTM_FLAG_ACC)};
-  const Slot sa = core.slot(operands.a.tile, p.a_number),
-             sb = core.slot(operands.b.tile, p.b_number);
+  const Slot sa = core.slot(operands.a.tile, p.a_number);
+  Slot& sb = core.slot(operands.b.tile, p.b_number);
   const TileDecl& ta = core.tile(operands.a.tile);
   const TileDecl& tb = core.tile(operands.b.tile);
   p.m = trans_a ? sa.columns : sa.rows;
@@ -131,9 +200,15 @@ void run_matrix(Core& core, const Matrix& operands, uint16_t flags) {
   begin(core, operands, p);
   if (core.checker)
     core.checker->matrix(operands, p.a_number, p.b_number, p.c_number, p.m, p.n, p.acc);
+  Operand b{sb.base, sb.rows, sb.columns, tb.columns, tb.type};
+  if (sb.lent && has_few_rows(p, core.tile(operands.c.tile).type, trans_b)) {
+    b.data = sb.lent;
+    b.stride = sb.row_bytes / type_bytes(tb.type);
+  } else if (sb.lent) {
+    copy_lent(sb, tb);
+  }
   finish(
-      core, operands, p, {sa.base, sa.rows, sa.columns, ta.columns, ta.type}, trans_a,
-      {sb.base, sb.rows, sb.columns, tb.columns, tb.type}, trans_b,
+      core, operands, p, {sa.base, sa.rows, sa.columns, ta.columns, ta.type}, trans_a, b, trans_b,
       core.work.ensure(room(int64_t(sa.rows) * sa.columns, sb)));
 }
 

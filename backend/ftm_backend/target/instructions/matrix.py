@@ -24,7 +24,9 @@ INSTRUCTIONS = (
         "stored as NxK. `.ACC` adds to C, whose extents must be MxN already; without it C's "
         "current extents become MxN. Types (A and B to C): "
         f"{', '.join(f'{a} to {c}' for a, c in ACCUMULATORS.items())}. The order of the sum over "
-        "k is not specified; integers wrap. K = 0 gives zeros.",
+        "k is not specified; integers wrap. K = 0 gives zeros. A result in f32 or f64 is within "
+        "`(K + 1) * u * (|C| + sum of |A[m][k] * B[k][n]|)` of the exact one, where `u` is `2^-24` "
+        "or `2^-53`. Products of bf16 may treat subnormal numbers as 0, in operands and in sums.",
         "C[m][n] (+)= sum over k of A[m][k] * B[k][n]",
         Cost((), 0, "mm"),
         InstructionExample(

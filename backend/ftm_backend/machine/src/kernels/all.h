@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/convert.h"
+#include "kernels/few_rows.h"
 #include "kernels/layout.h"
 #include "kernels/math.h"
 #include "kernels/matrix.h"
@@ -20,6 +21,7 @@ const KernelTable& table() {
     put_conversions(t);
     put_reductions(t);
     put_matrix(t);
+    put_few_rows(t);
     put_layout(t);
     return t;
   }();

@@ -1,4 +1,4 @@
-// Transposing copies, ramps and random bits.
+// Transposing and pairing copies, ramps and random bits.
 #pragma once
 
 #include "kernels/table.h"
@@ -117,6 +117,19 @@ void transpose(void* d, int64_t ldd, const void* s, int64_t lds, int64_t rows, i
     for (int64_t i = 0; i < rows; ++i) out[j * ldd + i] = in[i * lds + j];
 }
 
+static void pair_rows(
+    BrainPair* d, int64_t ldd, const uint16_t* s, int64_t lds, int64_t rows, int64_t columns) {
+  for (int64_t p = 0; 2 * p < rows; ++p, d += ldd, s += 2 * lds) {
+    const bool is_whole = 2 * p + 1 < rows;
+    if (is_whole)
+#pragma GCC ivdep
+      for (int64_t j = 0; j < columns; ++j) d[j].bits = s[j] | uint32_t(s[lds + j]) << 16;
+    else
+#pragma GCC ivdep
+      for (int64_t j = 0; j < columns; ++j) d[j].bits = s[j];
+  }
+}
+
 static void ramp(int64_t* d, int64_t base, int64_t step, int64_t n) {
   for (int64_t i = 0; i < n; ++i) d[i] = int64_t(uint64_t(base) + uint64_t(i) * uint64_t(step));
 }
@@ -200,6 +213,7 @@ static void put_layout(KernelTable& table) {
   table.transpose[2] = transpose<uint32_t, 8>;
 #endif
   table.transpose[3] = transpose<uint64_t, 4>;
+  table.pair_rows = pair_rows;
   table.ramp = ramp;
   table.philox = philox;
 }

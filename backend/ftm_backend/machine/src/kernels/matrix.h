@@ -3,6 +3,8 @@
 // A block of Rows x Vectors vectors of C stays in registers while k runs; B is loaded as vectors
 // and A by broadcast, both directly from scratchpad. Columns past n are computed from arbitrary
 // data (see kSlack) and not stored.
+//
+// Products of bfloat16 have 32-bit elements, each a pair of numbers with successive k.
 #pragma once
 
 #include "kernels/table.h"
@@ -20,14 +22,35 @@ constexpr int kRows = 4, kVectors = 2, kWide = 4;
 #endif
 constexpr int kThree = kVectors + 1;
 
+// How an element of A multiplies a vector of B: sum + x * row.
+template <class T>
+struct Factor {
+  using Sum = T;
+  static Vec<T> add_product(T x, Vec<T> row, Vec<T> sum) {
+    return fma(broadcast<Vec<T>>(x), row, sum);
+  }
+};
+#if defined(__AVX512BF16__)
+template <>
+struct Factor<BrainPair> {
+  using Sum = float;
+  static vf add_product(BrainPair x, vf row, vf sum) {
+    const __m512i wide = _mm512_set1_epi32(int(x.bits));
+    return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)wide, (__m512bh)row);
+  }
+};
+#endif
+template <class T>
+using SumOf = typename Factor<T>::Sum;
+
 // C[Rows x (Vectors vectors)] (+)= A B. Step1: successive k of A are adjacent, otherwise successive
 // rows are. tail: lanes of the last vector that belong to C, or 0 for all.
 template <class T, int Rows, int Vectors, bool Step1>
 __attribute__((noinline)) void matrix_block(
-    int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc,
+    int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, SumOf<T>* c, int64_t ldc, bool acc,
     int64_t tail) {
-  using V = Vec<T>;
-  constexpr int L = VectorOf<T>::lanes;
+  using V = Vec<SumOf<T>>;
+  constexpr int L = VectorOf<SumOf<T>>::lanes;
   V sum[Rows][Vectors];
 #pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r)
@@ -48,14 +71,14 @@ __attribute__((noinline)) void matrix_block(
     for (int r = 0; r < Rows; ++r) {
       const T x = base[r / 3][Step1 ? (r % 3) * lda : r % 3];
 #pragma GCC unroll 16
-      for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(broadcast<V>(x), row[v], sum[r][v]);
+      for (int v = 0; v < Vectors; ++v) sum[r][v] = Factor<T>::add_product(x, row[v], sum[r][v]);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < kBases; ++r) base[r] += Step1 ? 1 : lda;
   }
 #pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r) {
-    T* out = c + r * ldc;
+    SumOf<T>* out = c + r * ldc;
 #pragma GCC unroll 16
     for (int v = 0; v < Vectors; ++v, out += L) {
       V y = sum[r][v];
@@ -67,7 +90,8 @@ __attribute__((noinline)) void matrix_block(
 }
 
 template <class T>
-using BlockFn = void (*)(int64_t, const T*, int64_t, const T*, int64_t, T*, int64_t, bool, int64_t);
+using BlockFn =
+    void (*)(int64_t, const T*, int64_t, const T*, int64_t, SumOf<T>*, int64_t, bool, int64_t);
 
 // The blocks of 1 to Most rows.
 template <class T, int Vectors, bool Step1, int Most>
@@ -86,8 +110,8 @@ struct Blocks<T, Vectors, Step1, 0> {
 // most Most.
 template <class T, int Vectors, bool Step1, int Most>
 void matrix_panel(
-    int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
-    bool acc, int64_t tail) {
+    int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, SumOf<T>* c,
+    int64_t ldc, bool acc, int64_t tail) {
   const int64_t blocks = (m + Most - 1) / Most;
   for (int64_t i = 0, done = 0; i < blocks; ++i) {
     const int64_t rows = m * (i + 1) / blocks - done;
@@ -99,9 +123,9 @@ void matrix_panel(
 
 template <class T, bool Step1>
 void matrix_oriented(
-    int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, SumOf<T>* c,
     int64_t ldc, bool acc) {
-  constexpr int64_t L = VectorOf<T>::lanes;
+  constexpr int64_t L = VectorOf<SumOf<T>>::lanes;
   constexpr int kNarrow = kRows * kVectors / kWide; // rows of a wide block: as many accumulators
   int64_t j = 0;
   if (m <= kNarrow)
@@ -126,7 +150,7 @@ void matrix_oriented(
 template <class T>
 void matrix(
     int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b,
-    int64_t ldb, T* c, int64_t ldc, bool acc) {
+    int64_t ldb, SumOf<T>* c, int64_t ldc, bool acc) {
   if (m == 0 || n == 0) return;
   // Long sums are split so that the strip of B that row blocks share stays in the nearest cache.
   constexpr int64_t kDepth = 512;
@@ -158,7 +182,7 @@ void matrix_integer(
   }
 }
 
-static void put_matrix(KernelTable& table) {
+[[maybe_unused]] static void put_matrix(KernelTable& table) {
   table.matrix_f32 = matrix<float>;
   table.matrix_f64 = matrix<double>;
   table.matrix_i32 = matrix_integer<int32_t, uint32_t>;

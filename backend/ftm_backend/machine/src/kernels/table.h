@@ -1,5 +1,6 @@
 // The table of inner loops that the emulator uses. Each vector instruction set (portable, AVX2,
-// AVX-512) has a table built from the same sources, and one is selected at startup.
+// AVX-512, AVX-512 with BF16) has a table built from the same sources, and one is selected at
+// startup.
 //
 // All loops may read, but never write, up to kSlack bytes past the end of an operand. A destination
 // may be equal to an operand, but must not overlap it otherwise.
@@ -46,10 +47,20 @@ using FoldFn = void (*)(
 // C[m x n] (+)= A[m x k] B[k x n]. a_row, a_step: distance in elements between rows of A and
 // between successive k, one of which is 1. ldb, ldc: distance between rows. acc: add to C instead
 // of overwriting it.
-template <class T>
+template <class T, class C = T>
 using MatrixFn = void (*)(
     int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b,
-    int64_t ldb, T* c, int64_t ldc, bool acc);
+    int64_t ldb, C* c, int64_t ldc, bool acc);
+
+// Two bfloat16 numbers with successive k: the first one in the low half.
+struct BrainPair { uint32_t bits; };
+
+// As MatrixFn for float32 C and at most kFewRows rows, but B is read once, as it is in memory, and
+// never past its end. A is m x k in float32. transposed: B is n x k.
+constexpr int64_t kFewRows = 8;
+using FewRowsFn = void (*)(
+    int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const void* b, int64_t ldb,
+    bool transposed, float* c, int64_t ldc, bool acc);
 
 // d[j * ldd + i] = s[i * lds + j] for i < rows, j < columns; distances in elements.
 using TransposeFn =
@@ -67,18 +78,28 @@ struct KernelTable {
   ColumnsFn columns[kReductions][kTypes];
   FoldFn fold[kReductions]; // sum, minimum and maximum
   MatrixFn<float> matrix_f32;
+  MatrixFn<BrainPair, float> matrix_pairs; // k counts pairs; null: the host has no such product
+  FewRowsFn few_rows[3]; // B in float32, float16, bfloat16; indexed by `few_rows_index`
   MatrixFn<double> matrix_f64;
   MatrixFn<int32_t> matrix_i32;
   MatrixFn<int64_t> matrix_i64;
   TransposeFn transpose[4]; // by log2 of the element's bytes
+  // d[p * ldd + j] = s[2p * lds + j], s[(2p + 1) * lds + j] for 2p < rows, j < columns. An odd last
+  // row is paired with zeros.
+  void (*pair_rows)(
+      BrainPair* d, int64_t ldd, const uint16_t* s, int64_t lds, int64_t rows, int64_t columns);
   // d[i] = base + i * step
   void (*ramp)(int64_t* d, int64_t base, int64_t step, int64_t n);
   // Word index % 4 of Philox4x32-10 with counter (index / 4, offset) and the given key.
   void (*philox)(int32_t* d, const int64_t* index, uint64_t seed, uint64_t offset, int64_t n);
 };
 
+inline int few_rows_index(Type type) {
+  return type == Type::F32 ? 0 : type == Type::F16 ? 1 : 2;
+}
+
 // Returns the best table for this host. The environment variable MACHINE_KERNELS=portable|avx2|
-// avx512 selects a lesser one, for tests.
+// avx512|avx512_bf16 selects a lesser one, for tests.
 const KernelTable& kernels();
 
 } // namespace ftm

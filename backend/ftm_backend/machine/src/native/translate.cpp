@@ -344,7 +344,8 @@ class Run {
 
 bool enabled() {
   const char* const setting = std::getenv("FTM_JIT");
-  return std::strcmp(kernels().name, "avx512") == 0 && !(setting && std::strcmp(setting, "0") == 0);
+  return std::strncmp(kernels().name, "avx512", 6) == 0 &&
+         !(setting && std::strcmp(setting, "0") == 0);
 }
 
 StripCode translate(
