@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -356,3 +357,17 @@ def test_softmax_keeps_the_exponentials_on_the_host(machine, shape, exponentials
         (result,) = emulator.load(assembler.assemble(text)).run([x])
     parts = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     np.testing.assert_allclose(result, parts / parts.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_weights_of_a_normalization_take_no_room_in_each_row():
+    kind = "f32[2048,1024]"
+    trace = (
+        f"trace\n  %0 = param {kind}\n  %1 = param f32[1024]\n  %2 = param f32[1024]\n"
+        "  %3, %4, %5 = aten::native_layer_norm(input=%0, normalized_shape=[1024], weight=%1,"
+        f" bias=%2, eps=1e-05) : {kind}, f32[2048,1], f32[2048,1]\n  return %3\n"
+    )
+    text = driver.run_from("trace", trace, "asm", CompileOptions(machine="host", cores=1))
+    rows = max(int(n) for n in re.findall(r"@tile \w+, am, f32, (\d+)x1024", text))
+    row, weights = 2 * 1024 * 4, 2 * 1024 * 4
+    room = presets.load("host").am_bytes // 8
+    assert 0.8 * (room - weights) < rows * row <= room - weights

@@ -28,6 +28,7 @@ _WIDE = 1024  # columns that keep vector code busy; axes are joined to reach it
 _FEW = 2048  # elements; a smaller tile has as many columns as possible
 _RUN = 256  # columns that DMA transfers efficiently, if there are few such rows
 _SHARE = 4  # tiles take 1/_SHARE of AM, the rest is for ring buffers
+_CACHED_SHARE = 8  # the same for tiles that several maps read, on a host: the nearest caches
 _LEAST_SHARE = 3  # the same if tiles would otherwise waste a part of each DMA granule
 
 
@@ -261,7 +262,7 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
         )
         _fit(plan, rows, max(kernel.machine.am_bytes // _SHARE // each, 1))
     elif shape.resident:
-        _fit(plan, rows, max(elements // max(size_hint(plan.column_count()), 1), 1))
+        _fit(plan, rows, _rows_of_whole_columns(plan, axes))
     else:
         if columns:
             share = 8 if rows and elements >= _FEW else 1
@@ -269,6 +270,22 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
         _fit(plan, rows, max(elements // max(size_hint(plan.column_count()), 1), 1))
     if not kernel.one_core:
         _cut_for_cores(plan, axes)
+
+
+def _rows_of_whole_columns(plan: NestTiling, axes: TileAxes) -> int:
+    """Return the most rows of a tile with all its columns, if tiles have one buffer.
+
+    What does not depend on rows, such as the weights of a normalization, is loaded once.
+    """
+    columns = size_hint(plan.column_count())
+    each, once = pattern_bytes(axes, plan.rows, plan.columns) * columns, 0
+    for size, position in _tiles(axes):
+        has_columns = any(position.steps.get(a) for a in plan.columns)
+        if any(position.steps.get(a) for a in plan.rows):
+            each += size * (columns if has_columns else 1)
+        else:
+            once += size * (columns if has_columns else 1)
+    return max((axes.kernel.machine.am_bytes // _CACHED_SHARE - once) // max(each, 1), 1)
 
 
 def _columns_of_whole_rows(plan: NestTiling, axes: TileAxes) -> int:
