@@ -28,6 +28,7 @@ _WIDE = 1024  # columns that keep vector code busy; axes are joined to reach it
 _FEW = 2048  # elements; a smaller tile has as many columns as possible
 _RUN = 256  # columns that DMA transfers efficiently, if there are few such rows
 _SHARE = 4  # tiles take 1/_SHARE of AM, the rest is for ring buffers
+_STREAMING_SHARE = 2  # the same for tiles with one buffer that are read once
 _CACHED_SHARE = 8  # the same for tiles that several maps read, on a host: the nearest caches
 _LEAST_SHARE = 3  # the same if tiles would otherwise waste a part of each DMA granule
 
@@ -248,9 +249,12 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
     """Cut the outermost row and column axes for the tile's part of AM and the number of cores."""
     kernel, shape = axes.kernel, axes.shape
     rows, columns = plan.rows, plan.columns
+    # Without reductions each element is used once, so that larger tiles only save instructions.
+    is_streaming = kernel.machine.tile_buffers == 1 and not any(axes.reduced.values())
+    share = _STREAMING_SHARE if is_streaming else _SHARE
     elements = max(
         kernel.machine.am_bytes
-        // _SHARE
+        // share
         // (element_bytes(axes) + pattern_bytes(axes, rows, columns)),
         64,
     )
