@@ -1,6 +1,7 @@
 #include "dispatch/record.h"
 
 #include "eager_checks/call_checks.h"
+#include "eager_checks/call_warnings.h"
 #include "eager_checks/host_indices.h"
 #include "eager_checks/host_values.h"
 #include "eager_checks/mask_counts.h"
@@ -104,8 +105,14 @@ bool resize_written(const Op& op, const CallSpec& spec, c10::ArrayRef<c10::IValu
   bool resized = false;
   for (size_t i = 0; i < spec.written_sizes.size(); ++i) {
     const auto& tensor = arguments[op.written[i]].toTensor();
-    if (!at::native::resize_output(tensor, spec.written_sizes[i])) {
+    const c10::IntArrayRef sizes = spec.written_sizes[i];
+    if (tensor.sizes() == sizes) {
       continue;
+    }
+    if (resizes_silently(op)) {
+      tensor.resize_(sizes);
+    } else {
+      at::native::resize_output(tensor, sizes);
     }
     resized = true;
     if (!spec.written_strides[i].empty()) {

@@ -1,6 +1,7 @@
 #include "eager_checks/call_checks.h"
 
 #include "eager_checks/call_kinds.h"
+#include "eager_checks/call_warnings.h"
 #include "eager_checks/index_checks.h"
 #include "shape_inference/meta_calls.h"
 
@@ -225,6 +226,7 @@ void check_call(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (is_suspicious(op, arguments)) {
     throw_as_eager(op, arguments);
   }
+  warn_as_eager(op, arguments);
 }
 
 namespace {

@@ -121,6 +121,9 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
   if (self.is_meta() || self.numel() == 0) {
     return self;
   }
+  if (source.is_complex() && !self.is_complex()) {
+    TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
+  }
   begin_recording();
   if (!self.is_privateuseone()) {
     at::Tensor elements = observed(source);

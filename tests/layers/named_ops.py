@@ -12,6 +12,10 @@ NAMED: dict[str, tuple[str, str]] = {
         "calls: what concatenates any number of values is taken in steps, as a loop is cut into iterations",
         "cat",
     ),
+    "eager_checks/call_warnings.cpp": (
+        "what eager's kernels warn of is in no schema",
+        "eye index_reduce multinomial randperm std std_mean triangular_solve var var_mean",
+    ),
     "kernels/batch_norm.cpp": (
         "calls: the schema does not say that statistics are written",
         "_native_batch_norm_legit.no_stats _native_batch_norm_legit_functional _native_batch_norm_legit_no_training",
