@@ -21,7 +21,8 @@
 #   make fuzz       for SECONDS (60) each: damaged images, texts and cache files against the machine under
 #                   sanitizers; compiled programs of several cores under the thread sanitizer; random
 #                   recorded programs against the CPU, with and without sanitizers
-#   make test-strangers  campaigns of random programs, expressions, values, strides and tool calls
+#   make test-strangers  campaigns of random programs, expressions, values, strides and tool calls;
+#                   ARGS=--resume goes on where a run was stopped
 #   make test-ops   PyTorch's databases of ops, modules and optimizers against the CPU; resumable
 
 PYTHON ?= python3
