@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.algorithms.conv2d_winograd import transform_matrices
 from ftm_backend.midend.algorithms.registry import NAMED_OPERATIONS
+from ftm_backend.midend.algorithms.winograd_transform import transform_matrices
 from ftm_backend.midend.transforms.tensor.choose_algorithm import choose_algorithm
 from ftm_backend.target import presets
 from midend.contraction_programs import run, tensor, zeros

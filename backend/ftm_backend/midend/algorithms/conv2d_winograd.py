@@ -8,8 +8,8 @@ each pair of channels, where the windows need 36:
     M[k] = V[k] U[k]^T     a batch of 16 products of matrices
     y    = A^T M A         for each tile and filter
 
-F(4 x 4) needs 36 products instead of 144, but its error is larger. The matrices follow from the
-points 0, +-1 and infinity, or 0, +-3/4, +-3/2 and infinity: 0, +-1, +-2 double the error.
+F(4 x 4) needs 36 products instead of 144, but its error is larger. See `winograd_transform` for the
+matrices.
 
 The transforms are loop nests whose innermost loops are over images and channels, so that they move
 long runs. The input is transposed for that when it is padded, and the result when it is stored. All
@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from math import inf
 
@@ -44,15 +43,17 @@ from ftm_backend.ir.linalg.named_ops import named_statement
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.algorithms.algorithm import Algorithm
 from ftm_backend.midend.algorithms.unpadded_input import unpadded
+from ftm_backend.midend.algorithms.winograd_transform import (
+    WINDOW,
+    Matrix,
+    combinations,
+    transform_matrices,
+)
 from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.symbolic import ceildiv
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["WINOGRAD_2X2", "WINOGRAD_4X4", "transform_matrices"]
-
-_WINDOW = 3
-_POINTS = {2: (Fraction(1),), 4: (Fraction(3, 4), Fraction(3, 2))}
-"""Results in one dimension of a tile -> the positive points; each also occurs negated."""
+__all__ = ["WINOGRAD_2X2", "WINOGRAD_4X4"]
 
 _COPYING = 5
 """Time of a transform over that of its traffic, on a machine whose cores copy data themselves.
@@ -68,50 +69,7 @@ times with 64 channels, 3.5 times with 512 (root mean square, against float64)."
 _MOST_BYTES = 64 * 1024 * 1024
 """Most memory for the transformed input and the products, which take 4 times that of both maps."""
 
-Matrix = tuple[tuple[Fraction, ...], ...]
 Item = Statement | Update | SequentialLoop
-
-
-@cache
-def transform_matrices(results: int) -> tuple[Matrix, Matrix, Matrix]:
-    """Return A^T, G and B^T of F(results, 3), by the Cook-Toom construction.
-
-    Args:
-        results: 2 or 4.
-
-    Returns:
-        Matrices such that ``A^T @ ((G @ w) * (B^T @ x))`` are the ``results`` sums of products of
-        3 weights and their windows in ``x``.
-    """
-    points = [Fraction(0), *(sign * p for p in _POINTS[results] for sign in (1, -1))]
-    output, weight, data = [], [], []
-    for power in range(results):
-        output.append((*(p**power for p in points), Fraction(power == results - 1)))
-    for point in points:
-        others = [p for p in points if p != point]
-        scale = _product([point - p for p in others])
-        weight.append(tuple(point**power / scale for power in range(_WINDOW)))
-        data.append((*_polynomial(others), Fraction(0)))
-    weight.append((*(Fraction(0),) * (_WINDOW - 1), Fraction(1)))
-    data.append(tuple(_polynomial(points)))
-    return tuple(output), tuple(weight), tuple(data)
-
-
-def _product(numbers: Sequence[Fraction]) -> Fraction:
-    result = Fraction(1)
-    for number in numbers:
-        result *= number
-    return result
-
-
-def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
-    """Return the coefficients of the polynomial with these roots, lowest power first."""
-    zero, result = Fraction(0), [Fraction(1)]
-    for root in roots:
-        result = [
-            low - root * high for low, high in zip([zero, *result], [*result, zero], strict=True)
-        ]
-    return result
 
 
 @dataclass(frozen=True)
@@ -135,7 +93,7 @@ class _Tiling:
     @property
     def inputs(self) -> int:
         """Rows and columns of a tile of inputs."""
-        return self.results + _WINDOW - 1
+        return self.results + WINDOW - 1
 
     @property
     def positions(self) -> int:
@@ -150,7 +108,7 @@ class _Tiling:
     @property
     def padded(self) -> tuple[int, int, int, int]:
         """Shape of the padded input: rows, columns, images and channels."""
-        rows, columns = (n * self.results + _WINDOW - 1 for n in self.counts)
+        rows, columns = (n * self.results + WINDOW - 1 for n in self.counts)
         return rows, columns, self.images, self.channels
 
     @property
@@ -274,9 +232,9 @@ def _transformed_weight(tiling: _Tiling, weight: Tensor, dtype: str, items: list
     result = Value(dtype, (tiling.positions, tiling.filters, tiling.channels))
     # loops: position, filter, channel, row and column of the window
     rank = 5
-    loops = (*result.shape, _WINDOW, _WINDOW)
+    loops = (*result.shape, WINDOW, WINDOW)
     unit = [Affine.loop(k, rank) for k in range(rank)]
-    index = dot((unit[0], unit[3], unit[4]), (_WINDOW * _WINDOW, _WINDOW, 1), 0, rank)
+    index = dot((unit[0], unit[3], unit[4]), (WINDOW * WINDOW, WINDOW, 1), 0, rank)
     factor = Operand(matrix, index)
     taken = Operand(weight.value, dot(unit[1:], weight.view.strides, weight.view.offset, rank))
     term = Node(
@@ -359,8 +317,8 @@ def _transform(
     reads = [Operand(source, Affine(at, strides)) for at in offsets]
     nodes = [Node("in", source.dtype, payload=operand) for operand in reads]
     width = len(matrix[0])
-    columns = [_combinations(matrix, nodes[k::width]) for k in range(width)]
-    yields = [node for row in zip(*columns, strict=True) for node in _combinations(matrix, row)]
+    columns = [combinations(matrix, nodes[k::width]) for k in range(width)]
+    yields = [node for row in zip(*columns, strict=True) for node in combinations(matrix, row)]
     rank = len(loops)
     indices = tuple(Affine.loop(k, rank) for k in range(rank))
     index = Affine(0, row_major(loops))
@@ -376,69 +334,6 @@ def _transform(
     result.producer = update
     items += [statement, update]
     return result
-
-
-def _combinations(matrix: Matrix, terms: Sequence[Node]) -> list[Node]:
-    """Return the matrix times a vector of nodes.
-
-    Rows of B^T for a point and its negative differ in some signs only, so they share two sums.
-    Columns of A^T do, too.
-    """
-    inner = range(1, len(terms) - 1, 2)  # first of each pair: point 0 is before, infinity behind
-    if len(matrix) == len(terms):
-        first, last = (_combination(list(zip(matrix[k], terms, strict=True))) for k in (0, -1))
-        return [
-            first,
-            *(node for k in inner for node in _pair(matrix[k], matrix[k + 1], terms)),
-            last,
-        ]
-    shared = {k: (_sum(*terms[k : k + 2]), _difference(*terms[k : k + 2])) for k in inner}
-    return [
-        _combination(
-            [
-                (row[0], terms[0]),
-                *((row[k], shared[k][row[k] != row[k + 1]]) for k in inner),
-                (row[-1], terms[-1]),
-            ]
-        )
-        for row in matrix
-    ]
-
-
-def _pair(
-    row: Sequence[Fraction], negative: Sequence[Fraction], terms: Sequence[Node]
-) -> tuple[Node, Node]:
-    """Return two rows, which differ in some signs only, times a vector of nodes."""
-    numbers = list(zip(row, negative, terms, strict=True))
-    common = _combination([(a, term) for a, b, term in numbers if a == b])
-    rest = _combination([(a, term) for a, b, term in numbers if a != b])
-    return _sum(common, rest), _difference(common, rest)
-
-
-def _combination(terms: Sequence[tuple[Fraction, Node]]) -> Node:
-    """Return a sum of multiples; terms with a factor of 1 come first."""
-    used = sorted(
-        ((factor, node) for factor, node in terms if factor), key=lambda term: abs(term[0]) != 1
-    )
-    total: Node | None = None
-    for factor, node in used:
-        if total is not None and factor == -1:
-            total = _difference(total, node)
-            continue
-        if factor != 1:
-            number = Node("constant", node.dtype, payload=float(factor))
-            node = Node("arith.mulf", node.dtype, (node, number))
-        total = node if total is None else _sum(total, node)
-    assert total is not None, "a row of a transform is not zero"
-    return total
-
-
-def _sum(a: Node, b: Node) -> Node:
-    return Node("arith.addf", a.dtype, (a, b))
-
-
-def _difference(a: Node, b: Node) -> Node:
-    return Node("arith.subf", a.dtype, (a, b))
 
 
 def _needs_request(operation: Statement, machine: MachineParameters) -> bool:

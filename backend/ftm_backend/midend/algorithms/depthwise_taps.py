@@ -1,4 +1,4 @@
-"""Depthwise convolution as one map that multiplies and adds a few shifted copies of the input.
+"""Depthwise convolution as maps that multiply and add shifted copies of the input.
 
 Example: with 3x3 windows, element p of a padded plane of rows of W elements gives
 ``sum over y, x of w[y, x] * plane[p + y * W + x]``. So all planes are one long line, and each tap
@@ -36,8 +36,11 @@ from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["TAPS", "WINDOWS"]
 
-_MOST_TAPS = 25
-"""Taps of a 5x5 window. Each needs a tile of its own, so more of them make tiles short."""
+_MOST_TAPS = 49
+"""Taps of a 7x7 window. Each is a pass over the input, so a window of many taps gains nothing."""
+
+_MAP_TAPS = 10
+"""Most taps of one map. Each needs a tile of its own, so more of them make tiles short."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ def _cycles(operation: Statement, machine: MachineParameters, limit: float) -> f
         return inf
     planes, taps = volume(x.view.sizes[:2]), volume(weight.view.sizes[1:])
     elements = planes * volume([each.extent for each in _dimensions(operation)])
-    return elements * taps / (machine.lanes(result.value.dtype) * machine.cores)
+    passes = taps + 4 * ((taps - 1) // _MAP_TAPS)  # a map also loads and stores what others add up
+    return elements * passes / (machine.lanes(result.value.dtype) * machine.cores)
 
 
 def _windows_cycles(operation: Statement, machine: MachineParameters, limit: float) -> float:
@@ -139,34 +143,56 @@ def _apply(function: LinalgFunction, operation: Statement) -> None:
     phases = list(dict.fromkeys((r, c) for (r, _), (c, _) in product(rows.taps, columns.taps)))
     moves, padded = _phases(x, rows, columns, phases)
     loops = (channels, images, plane)
-    operands, total = [], None
+    operands: list[tuple[Operand, Operand]] = []
     for (y, row), (k, column) in product(enumerate(rows.taps), enumerate(columns.taps)):
         start = phases.index((row[0], column[0])) * each + row[1] * columns.extent + column[1]
-        window = Operand(padded, Affine(start, row_major(loops)))
         across, down, along = weight.view.strides
         at = weight.view.offset + y * down + k * along
-        factor = Operand(weight.value, Affine(at, (across, 0, 0)))
-        operands += [window, factor]
-        dtype = result.value.dtype
-        term = Node("arith.mulf", dtype, (_element(window, dtype), _element(factor, dtype)))
-        total = term if total is None else Node("arith.addf", dtype, (total, term))
-    assert total is not None, "a window has taps"
-    value = Value(result.value.dtype, loops)
-    indices = tuple(Affine.loop(k, 3) for k in range(3))
-    output = FunctionResult(value, Affine(0, row_major(loops)), indices, total)
-    map_ = Statement("linalg.generic", loops, (False,) * 3, operands, [output])
-    value.producer = map_
+        window = Operand(padded, Affine(start, row_major(loops)))
+        operands.append((window, Operand(weight.value, Affine(at, (across, 0, 0)))))
+    maps: list[Statement] = []
+    for first in range(0, len(operands), _MAP_TAPS):
+        maps.append(
+            _sum_of_products(
+                operands[first : first + _MAP_TAPS],
+                maps[-1].results[0].value if maps else None,
+                Value(result.value.dtype, loops),
+            )
+        )
     whole = Strided.whole((channels, images, rows.extent, columns.extent))
     view = whole.slice(2, 0, rows.results).slice(3, 0, columns.results).permute((1, 0, 2, 3))
-    last = copy_statement(Tensor(value, view))
+    last = copy_statement(Tensor(maps[-1].results[0].value, view))
     last.results[0].value = result.value
     result.value.producer = last
-    items = [*moves, map_, last]
+    items = [*moves, *maps, last]
     for item in items:
         if isinstance(item, Statement):
             item.origins = operation.origins
     position = function.body.index(operation)
     function.body[position : position + 1] = items
+
+
+def _sum_of_products(
+    factors: list[tuple[Operand, Operand]], before: Value | None, result: Value
+) -> Statement:
+    """Return the map that computes ``result``: ``before`` plus a sum of products."""
+    rank = len(result.shape)
+    index = Affine(0, row_major(result.shape))
+    operands, total = [], None
+    if before is not None:
+        operands.append(Operand(before, index))
+        total = _element(operands[0], result.dtype)
+    for pair in factors:
+        operands += pair
+        a, b = (_element(each, result.dtype) for each in pair)
+        term = Node("arith.mulf", result.dtype, (a, b))
+        total = term if total is None else Node("arith.addf", result.dtype, (total, term))
+    assert total is not None, "a window has taps"
+    indices = tuple(Affine.loop(k, rank) for k in range(rank))
+    output = FunctionResult(result, index, indices, total)
+    statement = Statement("linalg.generic", result.shape, (False,) * rank, operands, [output])
+    result.producer = statement
+    return statement
 
 
 def _element(operand: Operand, dtype: str) -> Node:

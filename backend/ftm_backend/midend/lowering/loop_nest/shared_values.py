@@ -83,8 +83,9 @@ class SharedValues:
         """Keep nothing if the tiles would not fit the scratchpad with the others."""
         nest = self._nest
         kept = {key: node for nodes in self._writes.values() for node, key in nodes.items()}
+        tiled = [*nest.plan.rows, *nest.plan.columns]
         rows, columns = nest.plan.row_count(), nest.plan.column_count()
-        each = element_bytes(nest.axes) + sum(ELEMENT_BYTES[n.dtype] for n in kept.values())
+        each = element_bytes(nest.axes, tiled) + sum(ELEMENT_BYTES[n.dtype] for n in kept.values())
         is_fixed = isinstance(rows, int) and isinstance(columns, int)
         if not is_fixed or 2 * each * rows * columns > nest.kernel.machine.am_bytes:
             self._reads.clear()

@@ -189,12 +189,13 @@ def memory_positions(axes: TileAxes) -> list[AxisPosition]:
 # --- sizes
 
 
-def element_bytes(axes: TileAxes) -> int:
-    """Return the scratchpad bytes per element of a tile.
+def element_bytes(axes: TileAxes, tiled: list[TileAxis]) -> int:
+    """Return the scratchpad bytes per element of a tile over the axes ``tiled``.
 
-    They cover loads, stores and values that later maps read.
+    They cover loads, stores and values that later maps read, except for single elements.
     """
-    return max(sum(size for size, _ in _tiles(axes)), 1)
+    each = (size for size, position in _tiles(axes) if any(position.steps.get(a) for a in tiled))
+    return max(sum(each), 1)
 
 
 def line_bytes(axes: TileAxes, across: list[TileAxis]) -> int:
@@ -255,7 +256,7 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
     elements = max(
         kernel.machine.am_bytes
         // share
-        // (element_bytes(axes) + pattern_bytes(axes, rows, columns)),
+        // (element_bytes(axes, rows + columns) + pattern_bytes(axes, rows, columns)),
         64,
     )
     if shape.resident and shape.transposed:
