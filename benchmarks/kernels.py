@@ -1,11 +1,13 @@
 """Times of single memory-bound operations, compared with eager PyTorch and with their bytes.
 
-    python benchmarks/kernels.py [--cores 1] [--rounds 30] [--only softmax "row sums"] [--json]
+    python benchmarks/kernels.py [--cores 1] [--cpu-time] [--rounds 30] [--only softmax "row sums"]
+        [--json]
 
 Eager and ftm take turns in one process; printed is the minimum over the rounds, in milliseconds.
 `bound` is the time to read the operation's inputs and write its outputs once, at the bandwidth of
 copying arrays that no cache holds, measured in the same process. Arrays that the last-level cache
-holds can be faster.
+holds can be faster. On a busy computer, `--cpu-time` with one core gives steadier figures; waiting
+counts up to 50 us.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description="Memory-bound operations on ftm and in eager.")
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="threads of both")
+    parser.add_argument("--cpu-time", action="store_true", help="count only this process's time")
     parser.add_argument("--rounds", type=int, default=30, help="how often the two take turns")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="measure these operations")
     parser.add_argument("--json", action="store_true", help="print {name: [ftm, eager, bound]}")
@@ -51,13 +54,14 @@ def main() -> None:
     names = args.only or list(cases)
     if unknown := [name for name in names if name not in cases]:
         parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(cases)}")
-    bandwidth = copy_bandwidth()
+    clock = time.process_time if args.cpu_time else time.perf_counter
+    bandwidth = copy_bandwidth(clock)
     results = {}
     if not args.json:
         print(f"copying moves {bandwidth / 1e9:.1f} GB/s on {args.cores} cores")
         print(f"{'ms':<22}{'ftm':>9}{'eager':>9}{'bound':>9}{'ftm/eager':>11}{'ftm/bound':>11}")
     for name in names:
-        ftm, eager = measure(cases[name], args.rounds)
+        ftm, eager = measure(cases[name], args.rounds, clock)
         bound = cases[name].mebibytes * MIB / bandwidth * 1e3
         results[name] = [ftm, eager, bound]
         if not args.json:
@@ -70,7 +74,7 @@ def main() -> None:
         print(json.dumps(results))
 
 
-def measure(case: Case, rounds: int) -> tuple[float, float]:
+def measure(case: Case, rounds: int, clock: Callable[[], float]) -> tuple[float, float]:
     """Return the milliseconds on ftm and in eager."""
     import ftm_lazy
 
@@ -78,18 +82,18 @@ def measure(case: Case, rounds: int) -> tuple[float, float]:
     best = dict.fromkeys(functions, float("inf"))
     for number in range(rounds + 3):
         for device, function in functions.items():
-            begin = time.perf_counter()
+            begin = clock()
             result = function()
             if device == "ftm":
                 ftm_lazy.sync(wait=True)
-            seconds = time.perf_counter() - begin
+            seconds = clock() - begin
             del result
             if number >= 3:  # the first ones compile
                 best[device] = min(best[device], seconds)
     return best["ftm"] * 1e3, best["cpu"] * 1e3
 
 
-def copy_bandwidth() -> float:
+def copy_bandwidth(clock: Callable[[], float]) -> float:
     """Return the bytes per second, read and written, of copying an array that exceeds caches."""
     import torch
 
@@ -97,9 +101,9 @@ def copy_bandwidth() -> float:
     target = torch.empty_like(source).zero_()
     best = float("inf")
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = clock()
         target.copy_(source)
-        best = min(best, time.perf_counter() - begin)
+        best = min(best, clock() - begin)
     return 2 * STREAM_BYTES / best
 
 
