@@ -3,6 +3,7 @@
 // and write the statistics. In evaluation they return empty batch statistics, as the CPU does.
 #include "dispatch/record.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/native_batch_norm_backward.h>
@@ -46,6 +47,9 @@ Three batch_norm(
         "aten::_native_batch_norm_legit.no_stats", {input, weight, bias, training, momentum, eps});
     return {results[0], results[1], results[2]};
   }
+  // Before anything is written: the CPU's threads would update an element for several channels.
+  at::assert_no_internal_overlap(mean);
+  at::assert_no_internal_overlap(var);
   const auto results = call(
       "aten::_native_batch_norm_legit_functional",
       {input, weight, bias, mean, var, training, momentum, eps});

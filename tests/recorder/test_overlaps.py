@@ -90,3 +90,12 @@ def test_an_output_that_overlaps_once_it_is_resized() -> None:
     source, index = torch.rand(3).to("ftm"), torch.tensor([0, 1]).to("ftm")
     with pytest.raises(RuntimeError, match="unsupported operation"):
         torch.gather(source, 0, index, out=source[1:2])
+
+
+def test_running_statistics_that_share_memory() -> None:
+    mean, var = torch.zeros(4).to("ftm"), torch.ones(1).to("ftm").expand(4)
+    x = torch.rand(5, 4).to("ftm")
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        F.batch_norm(x, mean, var, training=True)
+    assert mean.tolist() == [0, 0, 0, 0]
+    F.batch_norm(x, mean, var)  # reads them
