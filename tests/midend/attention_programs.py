@@ -31,7 +31,8 @@ class Case:
 
     mask: ``add`` [m, n], ``keys`` [batch, n], ``where`` (booleans) or ``causal``. backward: the
     gradients of queries, keys and values instead; the result's gradient is one more operand. both:
-    the result as well; the gradient is that of its weighted half squares.
+    the result as well; the gradient is that of its weighted half squares. columns: the gradients are
+    stored transposed, as autograd writes that of ``k.mT``.
     """
 
     batch: int = 2
@@ -48,6 +49,7 @@ class Case:
     turned_result: bool = False
     backward: bool = False
     both: bool = False
+    columns: bool = False
 
     @property
     def scale(self) -> float:
@@ -139,11 +141,29 @@ class Case:
                 f"{t}[{b * h},{m},{v}]",
             )
             grad = line(f"aten::mul.Tensor(self={result}, other={grad})", f"{t}[{b * h},{m},{v}]")
-        if self.backward:
-            of_values = line(
-                f"aten::bmm(self={view(weights, [b * h, n, m], [m * n, 1, n])}, mat2={grad})",
-                f"{t}[{b * h},{n},{v}]",
+
+        def product(
+            of_scores: str, other: str, rows: int, inner: int, columns: int, turned: bool
+        ) -> str:
+            """The product [rows, inner] x [inner, columns], or its transpose.
+
+            turned: the first operand is the transpose of ``of_scores``.
+            """
+            if self.columns:
+                other = view(other, [b * h, columns, inner], [inner * columns, 1, columns])
+                sides = ([b * h, inner, rows], [m * n, *((n, 1) if turned else (1, n))])
+                return line(
+                    f"aten::bmm(self={other}, mat2={view(of_scores, *sides)})",
+                    f"{t}[{b * h},{columns},{rows}]",
+                )
+            sides = ([b * h, rows, inner], [m * n, *((1, n) if turned else (n, 1))])
+            return line(
+                f"aten::bmm(self={view(of_scores, *sides)}, mat2={other})",
+                f"{t}[{b * h},{rows},{columns}]",
             )
+
+        if self.backward:
+            of_values = product(weights, grad, n, m, v, turned=True)
             slopes = view(
                 line(f"aten::bmm(self={grad}, mat2={turned})", f"{t}[{b * h},{m},{n}]"),
                 [b, h, m, n],
@@ -163,17 +183,13 @@ class Case:
                     f"aten::where.self(condition={hidden}, self={slopes}, other={zero})", shape
                 )
             keys = view(keys, [b * h, n, d], [n * d, *((1, n) if self.turned_keys else (d, 1))])
+            of_q = product(slopes, keys, m, n, d, turned=False)
+            sides = (d, m) if self.columns else (m, d)
             of_q = line(
-                f"aten::bmm(self={view(slopes, [b * h, m, n], [m * n, n, 1])}, mat2={keys})",
-                f"{t}[{b * h},{m},{d}]",
+                f"aten::mul.Tensor(self={of_q}, other={number['of_q']})",
+                f"{t}[{b * h},{sides[0]},{sides[1]}]",
             )
-            of_q = line(
-                f"aten::mul.Tensor(self={of_q}, other={number['of_q']})", f"{t}[{b * h},{m},{d}]"
-            )
-            of_k = line(
-                f"aten::bmm(self={view(slopes, [b * h, n, m], [m * n, 1, n])}, mat2={q})",
-                f"{t}[{b * h},{n},{d}]",
-            )
+            of_k = product(slopes, q, n, m, d, turned=True)
             return (
                 "\n".join(
                     [
@@ -278,6 +294,8 @@ class Case:
             slopes.mT @ (q * self.scale),
             weights.mT @ grad,
         )
+        if self.columns:
+            found = tuple(x.mT for x in found)
         return [
             x.reshape(self.batch * self.heads, *x.shape[2:])
             for x in ((result,) * self.both + found)

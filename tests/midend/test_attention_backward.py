@@ -10,12 +10,8 @@ import pytest
 from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.midend.lowering.attention import backward as attention_backward
-from ftm_backend.midend.lowering.attention.backward_exchange import CoreGroupSizes
-from ftm_backend.midend.lowering.attention.backward_pass import PassSizes
-from ftm_backend.midend.schedule.attention.backward_multipass_tiling import (
-    MultipassTiling,
-    backward_plan,
-)
+from ftm_backend.midend.lowering.attention.backward_workspace import BackwardSizes
+from ftm_backend.midend.schedule.attention.backward_tiling import BackwardTiling, backward_plan
 from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target.presets import MachineParameters
@@ -38,7 +34,7 @@ def test_one_kernel(name: str) -> None:
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", CASES)
-def test_fuse_conv_backward(name: str, cores: int) -> None:
+def test_gradients(name: str, cores: int) -> None:
     for machine in (TIGHT, M7032):
         check(
             CASES[name],
@@ -47,70 +43,71 @@ def test_fuse_conv_backward(name: str, cores: int) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("queries", "keys"),
-    [((16, 8), (41, 33)), ((33, 41), (8, 16)), ((12, 7), (7, 12)), ((33, 8), (41, 5))],
-)
-@pytest.mark.parametrize("name", ["plain", "all", "keys as columns", "bf16"])
-def test_every_plan_is_right(
-    monkeypatch: pytest.MonkeyPatch, name: str, queries: tuple[int, int], keys: tuple[int, int]
+def use_plan(
+    monkeypatch: pytest.MonkeyPatch, keys: int, queries: int, cores: int, rounds: int, slots: int
 ) -> None:
-    first, last = PassSizes(*queries, "am"), PassSizes(*keys, "am")
+    """Lower with groups of ``cores`` cores, each of which holds ``rounds`` slices of all keys."""
+    while (cores * rounds - 1) * -(-keys // (cores * rounds)) >= keys:  # an empty slice
+        cores, rounds = (cores, rounds - 1) if rounds > 1 else (cores - 1, rounds)
+    held = -(-keys // (cores * rounds))
+    sizes = BackwardSizes(held, queries, cores, max(1, 8 // cores), rounds, slots)
     monkeypatch.setattr(
-        attention_backward,
-        "backward_plan",
-        lambda form, machine, cores: MultipassTiling(
-            (first, last) if form.linear else (first, first, last), 1.0
-        ),
-    )
-    check(CASES[name], M7032, [1, 2, 3, 4, 8])
-
-
-def of_teams(
-    monkeypatch: pytest.MonkeyPatch, keys: int, queries: int, cores: int, slots: int
-) -> None:
-    """Has teams of so many cores make the gradients of so many keys; fewer cores in phases."""
-    held = -(-keys // cores)
-    team = CoreGroupSizes(held, queries, -(-keys // held), max(1, 8 // cores), slots)
-    phase = PassSizes(16, 16, "am")
-    monkeypatch.setattr(
-        attention_backward,
-        "backward_plan",
-        lambda form, machine, cores: MultipassTiling(
-            (phase, phase) if form.linear else (phase, phase, phase), 1.0, team
-        ),
+        attention_backward, "backward_plan", lambda form, machine, cores: BackwardTiling(1.0, sizes)
     )
 
 
 @pytest.mark.parametrize(
-    ("cores", "queries", "slots"),
-    [(1, 16, 1), (1, 33, 2), (2, 8, 1), (2, 33, 2), (3, 16, 2), (6, 7, 1), (8, 33, 1)],
+    ("cores", "rounds", "queries", "slots"),
+    [
+        (1, 1, 16, 1),
+        (1, 1, 33, 2),
+        (2, 1, 8, 1),
+        (3, 1, 16, 2),
+        (6, 1, 7, 1),
+        (8, 1, 33, 1),
+        (1, 2, 8, 2),
+        (1, 3, 33, 1),
+        (1, 4, 17, 2),
+        (2, 2, 33, 2),
+        (3, 2, 7, 1),
+        (2, 3, 17, 2),
+    ],
 )
 @pytest.mark.parametrize("name", CASES)
-def test_every_team_is_right(
-    monkeypatch: pytest.MonkeyPatch, name: str, cores: int, queries: int, slots: int
+def test_every_plan_is_right(
+    monkeypatch: pytest.MonkeyPatch, name: str, cores: int, rounds: int, queries: int, slots: int
 ) -> None:
-    of_teams(monkeypatch, CASES[name].n, queries, cores, slots)
-    check(CASES[name], M7032, [1, 2, 3, 7, 8])
+    use_plan(monkeypatch, CASES[name].n, queries, cores, rounds, slots)
+    check(CASES[name], M7032, [1, 2, 3, 8])
 
 
-@pytest.mark.parametrize("cores", [1, 3])
-def test_rows_without_scores_in_a_slice(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+def test_gradients_stored_by_columns_are_one_kernel() -> None:
+    """Autograd writes the gradient of ``k.mT`` as columns."""
+    case = replace(CASES["plain"], columns=True)
+    assert joined(case) == ["attention-backward"]
+    for cores in (1, 3, 8):
+        check(case, replace(TIGHT, cores=cores), sorted({1, cores}))
+
+
+@pytest.mark.parametrize(("cores", "rounds"), [(1, 1), (3, 1), (1, 3), (3, 2)])
+def test_rows_without_scores_in_a_slice(
+    monkeypatch: pytest.MonkeyPatch, cores: int, rounds: int
+) -> None:
     for safe in (False, True):
         case = Case(mask="where", safe=safe, m=40, n=90, backward=True)
-        of_teams(monkeypatch, case.n, 16, cores, 1)
+        use_plan(monkeypatch, case.n, 16, cores, rounds, 1)
         inputs = case.inputs()
         q, k, values, mask, grad = inputs
         mask[3] = False  # no score at all: NaN, or the program's value
         mask[4, :60] = False  # none in the first slices
         mask[5, 30:] = False
-        check(case, M7032, [8], inputs, 0.25)
+        check(case, M7032, [1, 8], inputs, 0.25)
         q[0, 0, 7, 2] = math.nan
         q[0, 1, 8] = 1e20  # scores that overflow
         k[1, 0, 60, 1] = math.inf
         values[1, 1, 12, 3] = math.inf
         grad[5, 5, 3] = math.nan
-        check(case, M7032, [8], inputs, 0.25)
+        check(case, M7032, [1, 8], inputs, 0.25)
 
 
 @pytest.mark.parametrize("safe", [False, True])
@@ -197,11 +194,11 @@ def test_a_head_too_wide_for_the_chip_is_left() -> None:
 def test_estimates_are_what_the_cycle_model_charges(
     monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int
 ) -> None:
-    plans: list[MultipassTiling] = []
+    plans: list[BackwardTiling] = []
 
     def noted(
         form: AttentionBackwardPattern, machine: MachineParameters, cores: int
-    ) -> MultipassTiling | None:
+    ) -> BackwardTiling | None:
         found = backward_plan(form, machine, cores)
         plans.extend([found] if found else [])
         return found

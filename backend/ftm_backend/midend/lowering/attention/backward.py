@@ -1,22 +1,20 @@
-"""Lowering of attention's backward: one pass with resident keys, or several passes.
+"""Lowering of attention's backward: slices of keys stay on chip (`backward_steps`).
 
-With resident keys (``backward_resident_keys``), a group of cores holds all keys of a batch entry.
-Otherwise passes (``backward_multipass``) follow each other, with a barrier between them.
+A program runs on any number of cores. On fewer cores than a planned group has, one core computes
+all slices of the group, one after the other.
 """
 
 from __future__ import annotations
 
-from math import prod
-
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.lowering.attention.backward_exchange import group_workspace
-from ftm_backend.midend.lowering.attention.backward_multipass import passes_of
-from ftm_backend.midend.lowering.attention.backward_resident_keys import ResidentKeysPass
-from ftm_backend.midend.schedule.attention.backward_multipass_tiling import (
-    MultipassTiling,
-    backward_plan,
+from ftm_backend.midend.lowering.attention.backward_steps import BackwardSteps
+from ftm_backend.midend.lowering.attention.backward_workspace import (
+    BackwardSizes,
+    exchange_buffers,
+    round_buffers,
 )
+from ftm_backend.midend.schedule.attention.backward_tiling import backward_plan
 from ftm_backend.midend.schedule.attention.match_backward import (
     AttentionBackwardPattern,
     match_attention_backward,
@@ -26,17 +24,10 @@ __all__ = ["lower", "workspace"]
 
 
 def workspace(kernel: Kernel) -> list[tuple[str, int]]:
-    """Return the DDR buffers of a kernel as (dtype, elements).
-
-    They hold row statistics of the first pass for later passes, and what cores of a group exchange.
-    """
-    pattern, plan = _planned(kernel)
-    shared = [] if plan.group is None else group_workspace(pattern, plan.group)
-    return (
-        shared
-        if _is_single_core_group(plan)
-        else [(pattern.accumulator, prod(pattern.extents[:-3]))] * len(pattern.known) + shared
-    )
+    """Return the DDR buffers of a kernel as (dtype, elements)."""
+    pattern, sizes = _planned(kernel)
+    waiting = round_buffers(pattern, sizes) or round_buffers(pattern, sizes.one_core())
+    return exchange_buffers(pattern, sizes) + waiting
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
@@ -45,36 +36,20 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     Raises:
         ValueError: The kernel's statements are no backward of attention that fits on chip.
     """
-    pattern, plan = _planned(kernel)
-    if plan.group is None:
-        _passes(kernel, pattern, plan, b)
-    elif _is_single_core_group(plan):
-        ResidentKeysPass(pattern, b, plan.group, []).build(kernel)
-    else:
-        _, cores = kernel.core(b)
-        with b.if_(b.compare("lt", plan.group.cores - 1, cores)):
-            ResidentKeysPass(pattern, b, plan.group, kernel.workspaces[len(pattern.known) :]).build(
-                kernel
-            )
-        with b.if_(b.compare("lt", cores, plan.group.cores)):
-            _passes(kernel, pattern, plan, b)
+    pattern, sizes = _planned(kernel)
+    count = len(exchange_buffers(pattern, sizes))
+    exchanged, waiting = kernel.workspaces[:count], kernel.workspaces[count:]
+    if sizes.cores == 1:
+        BackwardSteps(pattern, b, sizes, exchanged, waiting).build(kernel)
+        return
+    _, cores = kernel.core(b)
+    with b.if_(b.compare("lt", sizes.cores - 1, cores)):
+        BackwardSteps(pattern, b, sizes, exchanged, waiting).build(kernel)
+    with b.if_(b.compare("lt", cores, sizes.cores)):
+        BackwardSteps(pattern, b, sizes.one_core(), [], waiting).build(kernel)
 
 
-def _is_single_core_group(plan: MultipassTiling) -> bool:
-    """Whether any number of cores is enough for a group."""
-    return plan.group is not None and plan.group.cores == 1
-
-
-def _passes(
-    kernel: Kernel, pattern: AttentionBackwardPattern, plan: MultipassTiling, b: TileBuilder
-) -> None:
-    for number, (pass_type, sizes) in enumerate(zip(passes_of(pattern), plan.sizes, strict=True)):
-        if number:
-            b.barrier()
-        pass_type(pattern, b, sizes, kernel.workspaces[: len(pattern.known)]).build(kernel)
-
-
-def _planned(kernel: Kernel) -> tuple[AttentionBackwardPattern, MultipassTiling]:
+def _planned(kernel: Kernel) -> tuple[AttentionBackwardPattern, BackwardSizes]:
     pattern = match_attention_backward(kernel.statements)
     if pattern is None:
         raise ValueError(
@@ -83,4 +58,4 @@ def _planned(kernel: Kernel) -> tuple[AttentionBackwardPattern, MultipassTiling]
     plan = backward_plan(pattern, kernel.machine, 1 if kernel.one_core else kernel.machine.cores)
     if plan is None:
         raise ValueError("gradients of an attention do not fit on chip")
-    return pattern, plan
+    return pattern, plan.sizes

@@ -19,8 +19,7 @@ later steps, then computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -29,7 +28,11 @@ from ftm_backend.ir.linalg.scalar_nodes import constant, identity
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
-from ftm_backend.midend.lowering.attention.block_loads import BlockOperand, ComputedBlock
+from ftm_backend.midend.lowering.attention.block_loads import (
+    BlockOperand,
+    BlockTensors,
+    ComputedBlock,
+)
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, TileBody
 from ftm_backend.midend.schedule.attention.forward_tiling import AttentionTiling, attention_plan
 from ftm_backend.midend.schedule.attention.match_forward import AttentionPattern, match_attention
@@ -104,7 +107,8 @@ class _Lowering:
             operand.declare(2, 1)
         most = (plan.n, plan.m)
         self.products = b.tile(pattern.product.dtype, *most)
-        self.score = ComputedBlock(blocks, pattern.score, [pattern.product], (self.n, self.m), most)
+        self.tensors = BlockTensors(blocks, (self.n, self.m), most)
+        self.score = ComputedBlock(self.tensors, pattern.score, [pattern.product])
         self.scores = (
             self.products
             if pattern.score.dtype == pattern.product.dtype
@@ -116,7 +120,7 @@ class _Lowering:
         )
         weight = substitute(pattern.weight, {id(pattern.exponential): self.exponential})
         self.weight = ComputedBlock(
-            blocks, weight, [pattern.score, self.least, pattern.empty], (self.n, self.m), most
+            self.tensors, weight, [pattern.score, self.least, pattern.empty]
         )
         self.weights = (
             self.scores
@@ -160,7 +164,7 @@ class _Lowering:
         units = prod(self.pattern.extents[a] for a in self.batch) * self.entry_units
         self.low, high = core_share(b, self.kernel, units)
         steps = b.mul(b.sub(high, self.low), self.n_blocks * parts)
-        with self._where([] if isinstance(steps, int) else [("lt", 0, steps)]):
+        with self.b.where(*([] if isinstance(steps, int) else [("lt", 0, steps)])):
             self._fetch_queries(self._at(0))
             self._fetch_keys_and_values(self._at(0), first=True)
             self._fetch_score_tensors(self._at(0))
@@ -171,35 +175,26 @@ class _Lowering:
 
     def _step(self, step: _Step, steps: Index) -> None:
         b, ends, parts = self.b, self.n_blocks > 1, self.plan.parts
-        with self._where([("eq", step.part, 0)] if parts > 1 else []):
+        with self.b.where(*([("eq", step.part, 0)] if parts > 1 else [])):
             self._fetch_ahead(
                 self._at(b.add(step.number, parts)), steps, self._fetch_keys_and_values
             )
-        if self.score.reads or self.weight.reads:
+        if self.tensors.reads:
             self._fetch_ahead(self._at(b.add(step.number, 1)), steps, self._fetch_score_tensors)
-        with self._where([("eq", step.block, 0)] if ends else []):
-            with self._where(self._has_part(step)):
+        with self.b.where(*([("eq", step.block, 0)] if ends else [])):
+            with self.b.where(*self._has_part(step)):
                 self._begin_queries(step)
             self._fetch_ahead(
                 self._at(b.add(step.number, self.n_blocks * parts)), steps, self._fetch_queries
             )
-        with self._where(self._has_part(step)):
+        with self.b.where(*self._has_part(step)):
             self._process_block(step)
-            with self._where([("eq", step.block, self.n_blocks - 1)] if ends else []):
+            with self.b.where(*([("eq", step.block, self.n_blocks - 1)] if ends else [])):
                 self._finish_queries(step)
 
     def _fetch_ahead(self, step: _Step, steps: Index, fetch: Callable[[_Step], None]) -> None:
-        with self._where([("lt", step.number, steps)]):
+        with self.b.where(("lt", step.number, steps)):
             fetch(step)
-
-    @contextmanager
-    def _where(self, conditions: Sequence[tuple[str, Index, Index]]) -> Iterator[None]:
-        """Guard the code inside by all conditions."""
-        if not conditions:
-            yield
-            return
-        with self.b.if_(self.b.compare(*conditions[0])), self._where(conditions[1:]):
-            yield
 
     def _at(self, number: Index) -> _Step:
         b, parts = self.b, self.plan.parts
@@ -237,21 +232,20 @@ class _Lowering:
 
     def _fetch_keys_and_values(self, step: _Step, first: bool = False) -> None:
         """Start the loads of keys and values."""
-        with self._where([] if first or self.n_blocks > 1 else self._has_new_keys(step)):
+        with self.b.where(*([] if first or self.n_blocks > 1 else self._has_new_keys(step))):
             self.keys.fetch(step.slices, self._slot(step))
             self.values.fetch(step.slices, self._slot(step))
 
     def _fetch_score_tensors(self, step: _Step) -> None:
         """Start the loads of tensors per score, such as masks."""
-        with self._where(self._has_part(step)):
-            self.score.fetch(step.slices, step.number)
-            self.weight.fetch(step.slices, step.number)
+        with self.b.where(*self._has_part(step)):
+            self.tensors.fetch(step.slices, step.number)
 
     def _queries(self, step: _Step) -> Index:
         return self.b.add(self.b.mul(step.unit, self.plan.parts), step.part)
 
     def _fetch_queries(self, step: _Step) -> None:
-        with self._where(self._has_part(step)):
+        with self.b.where(*self._has_part(step)):
             self.q.fetch(step.slices, self._queries(step))
 
     # --- compute
@@ -289,7 +283,7 @@ class _Lowering:
         if conditions and self.n_blocks == 1:  # also in the core's first step
             (_, a, b), first = conditions[0], self.b.compare("eq", step.number, 0)
             conditions = [("lt", 0, self.b.add(first, self.b.compare("eq", a, b)))]
-        with self._where(conditions):
+        with self.b.where(*conditions):
             for operand in made:
                 operand.build(step.slices, self._slot(step), 0)
 
@@ -304,6 +298,7 @@ class _Lowering:
             else (self.q_transposed, step.number)
         )
         b.mm(*keys, *queries, self.products, 0, trans_a=self.keys.transposed)
+        self.tensors.transpose(step.number)
         largest, given = (self.block_largest, 0, "cmax"), [(self.products, 0, "full")]
         if pattern.score is pattern.product:
             self.score.map(slices, step.number, given, [largest])

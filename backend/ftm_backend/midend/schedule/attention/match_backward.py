@@ -25,7 +25,6 @@ from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.lowering.gemm.epilogue import Epilogue
 from ftm_backend.midend.schedule.attention.match_forward import LastOutput
 from ftm_backend.midend.schedule.attention.score_expressions import (
-    LINEAR,
     OEQ,
     REDUCTIONS,
     NotAttention,
@@ -45,6 +44,11 @@ class OperandGradient:
     epilogue: Epilogue
     access: Callable[[Affine], Affine]
 
+    def stored_by_columns(self, outer: int, inner: int) -> bool:
+        """Whether what is stored is contiguous along axis ``outer``, not along ``inner``."""
+        indices = [self.access(s.index) for o in self.epilogue.outputs for s in o.stores]
+        return bool(indices) and all(x.coeffs[outer] == 1 != x.coeffs[inner] for x in indices)
+
 
 @dataclass(frozen=True, eq=False)
 class AttentionBackwardPattern(ScoreAxes):
@@ -58,9 +62,6 @@ class AttentionBackwardPattern(ScoreAxes):
         exponential: ``exp(score - maximum)``.
         along: Summand of the row's dot ``sum_n(part(T) * P)``, before division by the softmax's
             sum.
-        linear: Two terms with ``D = linear[0] - linear[1] * dot``, before the division, if D is
-            linear in P. None otherwise, e.g. if the gradient of a masked score depends on a
-            condition that is computed at run time.
         empty: Placeholder of the condition that all scores of a row are -inf.
         given: Whether the program defines P for such a row.
         weight: W, in terms of ``known``.
@@ -79,7 +80,6 @@ class AttentionBackwardPattern(ScoreAxes):
     score: Node
     exponential: Node
     along: Node
-    linear: tuple[Node, Node] | None
     empty: Node
     given: bool
     weight: Node
@@ -207,7 +207,6 @@ def _read(
         score,
         exponential,
         along,
-        _linear(elements, slope, dot, (along, raw)),
         empty,
         bool(given),
         *substituted,
@@ -227,73 +226,3 @@ def _dot(elements: ScoreExpressions, slope: Node, row: Node) -> tuple[Node, Node
     if row not in walk([p]) or other in walk([p]):
         raise NotAttention
     return dots[0], p, part
-
-
-def _linear(
-    elements: ScoreExpressions, slope: Node, dot: Node, inner: tuple[Node, Node]
-) -> tuple[Node, Node] | None:
-    """Substitute ``P * (part - dot)`` in ``slope``, which must be linear in it.
-
-    Args:
-        elements: The expressions.
-        slope: D.
-        dot: The row's dot.
-        inner: The two substitutes.
-
-    Returns:
-        ``slope`` with each substitute; None if it is not linear.
-    """
-    path: list[tuple[Node, int]] = []
-    node = slope
-    while not _is_core(node, dot):
-        side = _linear_side(elements, node, dot)
-        if side is None:
-            return None
-        path.append((node, side))
-        node = node.operands[side]
-
-    def outside(substituted: Node) -> Node:
-        for node, side in reversed(path):
-            operands = list(node.operands)
-            operands[side] = substituted
-            substituted = elements.intern(node.op, node.dtype, tuple(operands), node.payload)
-        return substituted
-
-    return outside(inner[0]), outside(inner[1])
-
-
-def _is_core(node: Node, dot: Node) -> bool:
-    """Whether a node is ``P * (part - dot)``, where dot is the sum of ``P * part``."""
-    factors = {id(x) for x in dot.operands[0].operands}
-    if node.op == "arith.mulf":
-        return any(
-            x.op == "arith.subf" and x.operands[1] is dot and {id(x.operands[0]), id(p)} == factors
-            for p, x in (node.operands, node.operands[::-1])
-        )
-    return (
-        node.op == "arith.subf"
-        and node.operands[0] is dot.operands[0]
-        and node.operands[1].op == "arith.mulf"
-        and any(
-            x is dot and id(p) in factors
-            for p, x in (node.operands[1].operands, node.operands[1].operands[::-1])
-        )
-    )
-
-
-def _linear_side(elements: ScoreExpressions, node: Node, dot: Node) -> int | None:
-    """Return the operand that depends on dot if the node is linear in it, else None."""
-    sides = [k for k, x in enumerate(node.operands) if dot in walk([x])]
-    others = [x for k, x in enumerate(node.operands) if k not in sides]
-    if len(sides) == 1 and all(map(elements.is_score_free, others)):
-        (side,) = sides
-        if node.op in ("arith.truncf", "arith.extf") or side in LINEAR.get(node.op, ()):
-            return side
-        if (
-            node.op == "arith.select"
-            and side
-            and node.operands[3 - side].op == "constant"
-            and node.operands[3 - side].payload == 0
-        ):
-            return side
-    return None

@@ -14,7 +14,7 @@ from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import Value
 from ftm_backend.midend.analysis.use_def import homes
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.schedule.attention.backward_multipass_tiling import fits
+from ftm_backend.midend.schedule.attention.backward_tiling import fits
 from ftm_backend.midend.schedule.attention.match_backward import match_attention_backward
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
