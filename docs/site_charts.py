@@ -34,10 +34,13 @@ def bar_chart(
         line: Name of a line at length 1.
     """
     scale = LONGEST / max(length for _, bars in rows for length, _ in bars)
-    parts, y = [], 0
+    parts, lines, y = [], "", 0
     for name, bars in rows:
         parts.append(f'<text class="left small" x="0" y="{y + 12}">{html.escape(name)}</text>')
         y += 17
+        if line:
+            height = sum(KINDS[k][1] + 2 for k in range(len(bars)))
+            lines += f"M{scale:.0f} {y - 3}v{height + 4}"
         for (kind, height), (length, text) in zip(KINDS, bars, strict=False):
             width = length * scale
             parts.append(
@@ -47,7 +50,7 @@ def bar_chart(
             y += height + 2
         y += 7
     if line:
-        parts.insert(0, f'<path class="line" d="M{scale:.0f} 0V{y}"/>')
+        parts.append(f'<path class="line" d="{lines}"/>')
         parts.append(f'<text class="small" x="{scale:.0f}" y="{y + 12}">{line}</text>')
         y += 18
     for index, name in enumerate(filter(None, legend.split("|"))):

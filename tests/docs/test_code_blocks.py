@@ -62,6 +62,16 @@ def test_every_block_runs_or_says_why_not(page: Page) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_readers_see_the_names_of_files(page: Page) -> None:
+    """Comments are not shown, so the text names each file that a block belongs to."""
+    hidden = re.compile(r"<!--.*?-->|^```.*?^```$", re.DOTALL | re.MULTILINE)
+    shown = hidden.sub("", page.path.read_text())
+    for block in page.blocks:
+        if block.role in ("file", "insert", "source"):
+            assert Path(block.what.partition(",")[0]).name in shown, block.what
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_lines_of_sources_are_in_the_sources(page: Page) -> None:
     for block in page.blocks:
         if block.role == "source":
