@@ -7,6 +7,7 @@ import pytest
 
 from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.machine import Machine
 from ftm_backend.machine.emulator import BARRIER
 
@@ -63,7 +64,12 @@ def test_spans_are_ordered_and_count_the_work(executable):
     assert all(span.dma_bytes > 0 for span in spans if span.call != BARRIER)
 
 
-def test_names_change_neither_code_nor_functions(executable):
+def test_places_change_neither_code_nor_functions(executable):
     """Programs that differ in nothing but where they were recorded are the same bytes."""
-    again = driver.compile(TRACE, CompileOptions(cores=2))
-    assert again.image == executable.image and "mm" not in executable.asm
+    assert driver.compile(TRACE, CompileOptions(cores=2)).image == executable.image
+    count = len(Trace.parse(TRACE).nodes)
+    named = executable.named_asm(TRACE, [f"model.py:{line}" for line in range(count)])
+    assert "model.py:0" in named and named != executable.asm
+    assert [line.partition("//")[0].rstrip() for line in named.splitlines()] == [
+        line.rstrip() for line in executable.asm.splitlines()
+    ]
