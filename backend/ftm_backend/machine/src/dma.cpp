@@ -318,12 +318,16 @@ void run_gather(Core& core, const Dma& dma) {
   int64_t row_bytes = t.columns * bytes;
   slot.stored = find_gather_destination(core, dma, t, rows, shape.columns, to, row_bytes);
   const uint8_t* const base = core.views[dma.buffer].base;
+  const uint64_t elements = uint64_t(core.views[dma.buffer].elements);
   const int64_t stride = core.value(dma.row_stride);
   for (int64_t i = 0; i < rows; ++i) {
-    if (i + kRowsAhead < rows) { // a prefetch of any address is harmless
+    if (i + kRowsAhead < rows) {
       const int64_t next = index_at(index, index_tile, i + kRowsAhead);
       const uint64_t at = uint64_t(next) * uint64_t(stride) + uint64_t(core.value(dma.offset));
-      prefetch_row(base + at * uint64_t(bytes), shape.columns * bytes);
+      if (at < elements) // else this row will fault
+        prefetch_row(
+            base + at * uint64_t(bytes),
+            int64_t(std::min(uint64_t(shape.columns), elements - at)) * bytes);
     }
     const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
     if (core.checker) core.checker->read_buffer(dma.buffer, shape.dims, count, at);
