@@ -250,8 +250,10 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
     """Cut the outermost row and column axes for the tile's part of AM and the number of cores."""
     kernel, shape = axes.kernel, axes.shape
     rows, columns = plan.rows, plan.columns
-    # Without reductions each element is used once, so that larger tiles only save instructions.
-    is_streaming = kernel.machine.tile_buffers == 1 and not any(axes.reduced.values())
+    # Without loops over windows each element is read once: larger tiles only save instructions.
+    is_streaming = kernel.machine.tile_buffers == 1 and all(
+        axis in rows or axis in columns for reduced in axes.reduced.values() for axis in reduced
+    )
     share = _STREAMING_SHARE if is_streaming else _SHARE
     elements = max(
         kernel.machine.am_bytes
