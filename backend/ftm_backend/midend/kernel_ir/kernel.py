@@ -81,6 +81,17 @@ class Kernel:
         self.machine, self.share = replace(self.machine, **sizes), share
         self.domain = self.words = self.schedule = None
 
+    @property
+    def available_machine(self) -> MachineParameters:
+        """The part of the machine that the kernel's schedule may use.
+
+        A kernel on core 0 alone runs while other cores may still read what an earlier kernel left
+        in GSM, and cannot wait for them. So it has no GSM, unless there are no other cores.
+        """
+        if not self.one_core or self.machine.cores == 1:
+            return self.machine
+        return replace(self.machine, cores=1, gsm_bytes=0)
+
     def core(self, b: TileBuilder) -> tuple[Index, Index]:
         """Return the number of this core and of all cores that run the kernel, as indices."""
         return (0, 1) if self.one_core else (b.core_id(), b.num_cores())

@@ -53,12 +53,11 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
         ValueError: The convolution does not fit the scratchpads.
     """
     statements = kernel.statements
-    machine = replace(kernel.machine, cores=1) if kernel.one_core else kernel.machine
-    plan = planned(statements, machine)
+    plan = planned(statements, kernel.available_machine)
     if plan is None:
         raise ValueError(
             f"no blocks of {OP} of {statements[0].loops}"
-            f" fit the scratchpads of machine {machine.name!r}"
+            f" fit the scratchpads of machine {kernel.machine.name!r}"
         )
     (DeferredEpilogue if plan.deferred_chunks else PanelLoop)(
         kernel, schedule_of(statements, plan), b

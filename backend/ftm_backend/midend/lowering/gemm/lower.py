@@ -72,11 +72,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
         ValueError: The kernel is not a contraction with a fusible epilogue, or does not fit the
             scratchpads.
     """
-    machine = (
-        replace(kernel.machine, cores=1)
-        if kernel.one_core and kernel.machine.uses_panels
-        else kernel.machine
-    )
+    machine = kernel.available_machine if kernel.machine.uses_panels else kernel.machine
     roles = (
         schedule(kernel.aligned, machine)
         if kernel.schedule is None
