@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -16,7 +17,7 @@ from ftm_backend.midend.algorithms.registry import NAMED_OPERATIONS
 from ftm_backend.midend.algorithms.winograd_transform import transform_matrices
 from ftm_backend.midend.transforms.tensor.choose_algorithm import choose_algorithm
 from ftm_backend.target import presets
-from midend.contraction_programs import run, tensor, zeros
+from midend.contraction_programs import assembly, run, tensor, zeros
 
 MACHINES = {
     "host": (presets.load("host"), 2),
@@ -136,6 +137,27 @@ def test_forced_algorithm_replaces_the_operation(op: str, algorithm: str) -> Non
     function = choose_algorithm(pipeline.LINALG.read(convolution.text(), machine), tuned)
     kept = any(isinstance(item, Statement) and item.op == op for item in function.body)
     assert kept == (algorithm == named.algorithms[0].name)
+
+
+@pytest.mark.parametrize(
+    ("op", "algorithm"), [(DENSE, "winograd-2x2"), (DEPTHWISE, "taps")], ids=["transform", "taps"]
+)
+def test_maps_move_single_runs(op: str, algorithm: str) -> None:
+    """A tile of several rows would have to be copied on the host."""
+    convolution = Convolution(op, 0, "f32")
+    convolution.images, convolution.channels, convolution.filters = 16, 64, 64
+    convolution.stride = convolution.dilation = convolution.padding = (1, 1)
+    convolution.window, convolution.size = (3, 3), (16, 16)
+    convolution.x = torch.zeros(16, 64, 16, 16)
+    convolution.weight = torch.zeros(*((64, 64) if op == DENSE else (64,)), 3, 3)
+    choices = ((NAMED_OPERATIONS[op].decision, algorithm),)
+    functions = assembly(
+        convolution.text(), replace(presets.load("host"), choices=choices, cores=1)
+    ).split("@func")
+    (widest, *_) = sorted(functions, key=lambda text: text.count("DLD"), reverse=True)
+    loads = [line for line in widest.splitlines() if "DLD" in line]
+    assert len(loads) >= 16
+    assert all(re.search(r", 1@\d+ \| ", line) for line in loads)
 
 
 @pytest.mark.parametrize("results", [2, 4])
