@@ -6,8 +6,8 @@
 #include "support/event_log.h"
 #include "support/shutdown.h"
 #include "support/gil.h"
+#include "execute/run_program.h"
 #include "execute/run_queue.h"
-#include "execute/run_log.h"
 
 #include <c10/util/Exception.h>
 #include <pthread.h>
@@ -32,50 +32,23 @@ void launch_jobs() {
     JobPtr job;
     q.changed->wait(lock, [&] {
       job = next_job(q);
-      return job || (q.stopping && (q.abandons_tasks || !has_task_in_flight(q)));
+      return job || (q.stopping && !q.busy && (q.abandons_tasks || !has_task_in_flight(q)));
     });
     if (!job) {
       q.at_end = true; // stopping, and no job is left to run
       q.changed->notify_all();
       return;
     }
-    if (job->task) {
-      job->in_flight = true;
-      lock.unlock();
-      if (auto failure = begin_task(job)) {
-        finish_task(job, std::move(failure));
-      }
-      job.reset();
-      lock.lock();
+    if (!job->task) {
+      run_program(q, lock, job);
       continue;
     }
-    allow_runs();
+    job->in_flight = true;
     lock.unlock();
-    const int64_t begin = run_log_is_open() ? nanoseconds_now() : 0;
-    const auto outcome = run_job(*job);
-    if (begin != 0 && !outcome.interrupted) {
-      add_run(
-          {job->number, job->program, std::move(job->origin), begin, nanoseconds_now(),
-           std::move(job->spans)});
+    if (auto failure = begin_task(job)) {
+      finish_task(job, std::move(failure));
     }
-    if (outcome.interrupted) {
-      lock.lock();
-      continue; // the job runs again when it is resumed
-    }
-    job->inputs.clear(); // frees inputs that only this job referenced
-    job->old_values.clear();
-    lock.lock();
-    for (size_t i = 0; i < outcome.valid.size(); ++i) {
-      outcome.valid[i] ? job->outputs[i]->set_ready()
-                       : job->outputs[i]->set_failed(outcome.failure);
-    }
-    if (outcome.failure && !outcome.failure->seen && !q.unseen_failure) {
-      q.unseen_failure = outcome.failure;
-    }
-    q.jobs.erase(std::find(q.jobs.begin(), q.jobs.end(), job));
-    q.changed->notify_all();
-    lock.unlock();
-    job->outputs.clear();
+    job.reset();
     lock.lock();
   }
 }
@@ -175,6 +148,7 @@ void after_fork_in_parent() {
 
 void after_fork_in_child() {
   auto& q = run_queue();
+  q.busy = false;
   if (q.running) {
     q.orphaned = true;
     q.running = false;
@@ -212,6 +186,10 @@ void start(const JobPtr& job, ProgramPtr program) {
   std::unique_lock<std::mutex> lock(q.mutex);
   job->program = std::move(program);
   job->started = true;
+  if (runs_at_once(q, job)) {
+    run_program(q, lock, job);
+    return;
+  }
   q.changed->notify_all();
   wait_until(q, lock, [] {}, [&] { return has_room_behind(q, *job); });
 }

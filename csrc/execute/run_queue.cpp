@@ -88,7 +88,7 @@ bool has_task_in_flight(const RunQueue& q) {
 }
 
 JobPtr next_job(RunQueue& q) {
-  while (auto job = first_to_run(q)) {
+  while (auto job = q.busy ? nullptr : first_to_run(q)) {
     if (!job->started) {
       return nullptr;
     }

@@ -22,6 +22,7 @@ struct RunQueue {
   std::thread* thread = new std::thread;
   std::deque<JobPtr> jobs; // in launch order; one of them may be running
   FailurePtr unseen_failure;
+  bool busy = false; // a program runs, on the launcher's thread or on one that launched it
   bool running = false; // the thread exists
   bool stopping = false;
   bool abandons_tasks = false; // stopping, and tasks in flight are not waited for any more
@@ -41,8 +42,8 @@ void suspend_jobs(RunQueue& q);
 // Returns the first job that is neither suspended nor in flight, or null.
 JobPtr first_to_run(const RunQueue& q);
 bool has_task_in_flight(const RunQueue& q);
-// Returns the job to run next, or null. Jobs run in launch order. A job that depends on a suspended
-// job is suspended too.
+// Returns the job to run next, or null, as while a program runs. Jobs run in launch order. A job
+// that depends on a suspended job is suspended too.
 JobPtr next_job(RunQueue& q);
 // Resumes the jobs for which `is_wanted` returns true, and the suspended jobs on which they depend.
 void demand(RunQueue& q, const std::function<bool(const Job&)>& is_wanted);

@@ -288,9 +288,10 @@ ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
     const Origin& origin, void (*before_call)()) {
   at::AutoDispatchBelowADInplaceOrView guard; // no autograd
-  // Nor Python dispatch modes: AOTAutograd traces a graph's first call with one, through which a
-  // kernel's exception would not pass.
+  // Nor autocast, whose casts the trace already has. Nor Python dispatch modes: AOTAutograd traces
+  // a graph's first call with one, through which a kernel's exception would not pass.
   const c10::impl::ExcludeDispatchKeyGuard no_modes(
+      c10::autocast_dispatch_keyset |
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
   return ReferenceRun(trace, std::move(inputs), scalars, origin).run(before_call);
 }
