@@ -263,6 +263,11 @@ def product(
     return text, (rows, k)
 
 
+TWICE = f"""
+    MM A, B, C
+    DLD b1[0], {WEIGHTS}@{WIDTH} | {WIDTH - 3}@1, B
+    DWAIT B
+"""
 OVERWRITE = f"""
     @map {WEIGHTS} x {WIDTH} -> Z:v0
       VMOV.F32 5.0, v0
@@ -286,6 +291,13 @@ def test_product_does_not_read_what_a_store_has_overwritten(
     fast: Machine, checked: Machine
 ) -> None:
     check_product(fast, checked, "f32", *product("f32", 1, "", OVERWRITE), donate=(1,))
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_each_load_of_a_tile_is_read_by_the_product_behind_it(
+    fast: Machine, checked: Machine, rows: int
+) -> None:
+    check_product(fast, checked, "f32", *product("f32", rows, "", TWICE, offset=3))
 
 
 def check_product(

@@ -33,7 +33,8 @@ class Analysis {
       const std::vector<Reference>& refs = references_[t];
       const Role first = refs.front().role;
       if (first == Role::load && is_only_read(refs))
-        p_.dmas[size_t(p_.steps[refs.front().step].target)].lends = true;
+        for (const Reference& r : refs)
+          if (r.role == Role::load) p_.dmas[size_t(p_.steps[r.step].target)].lends = true;
       if ((first == Role::map_output || first == Role::gather) && is_only_stored(refs))
         tile.stored_by = int32_t(refs.back().step);
     }
@@ -98,20 +99,26 @@ class Analysis {
     return true;
   }
 
-  // One load, then only maps and products that read the tile, and nothing in between that could
-  // write a buffer: neither a transfer of this core, nor another core, which needs a barrier.
+  // Loads, and behind each of them only maps and products that read the tile. In between nothing
+  // could write a buffer: neither a transfer of this core, nor another core, which needs a barrier.
   bool is_only_read(const std::vector<Reference>& refs) const {
-    for (size_t k = 1; k < refs.size(); ++k) {
-      const bool is_map = refs[k].role == Role::map_input && reads_buffers(refs[k].step);
-      if (!is_map && refs[k].role != Role::factor) return false;
-    }
     const auto allowed = [](uint16_t op) {
       return op < isa::FTM_OP_SBR || op == isa::FTM_OP_MAP || op == isa::FTM_OP_DLD ||
              op == isa::FTM_OP_DLB || op == isa::FTM_OP_DGA || op == isa::FTM_OP_MM ||
              op == isa::FTM_OP_DWAIT || op == isa::FTM_OP_DWAITALL;
     };
-    const size_t load = refs.front().step;
-    return is_unconditional(load) && is_straight(load, refs.back().step, allowed);
+    size_t load = 0;
+    for (const Reference& r : refs) {
+      if (r.role == Role::load) {
+        load = r.step;
+        if (!is_unconditional(load)) return false;
+        continue;
+      }
+      const bool is_map = r.role == Role::map_input && reads_buffers(r.step);
+      if (!is_map && r.role != Role::factor) return false;
+      if (!is_straight(load, r.step, allowed)) return false;
+    }
+    return true;
   }
 
   // One map or gather that writes the tile, then one store of it. In between there are only other
