@@ -69,6 +69,8 @@ test-strangers: build
 bench: build
 	$(BIN)/python benchmarks/recording.py $(ARGS)
 	$(BIN)/python benchmarks/step_time.py $(ARGS)
+	$(BIN)/python benchmarks/products.py $(ARGS)
+	$(BIN)/python benchmarks/token_time.py $(ARGS)
 	$(BIN)/python benchmarks/torch_xla_overhead.py $(ARGS)
 	$(BIN)/python benchmarks/target.py
 	$(BIN)/python benchmarks/target_steps.py

@@ -25,6 +25,7 @@ def test_preset_is_complete(name):
             "mm_wide_overhead",
             "mm_thin_overhead",
             "mm_transpose_cycles",
+            "mm_few_rows",
             "choices",
         ):
             assert value > 0, field.name

@@ -114,6 +114,14 @@ def test_reads_transposed_operands_as_they_lie_when_turning_by_dma_is_dear() -> 
     assert not plan(matmul(512, 512, 512), machine).trans_b
 
 
+def test_few_rows_multiply_a_transposed_operand_as_it_lies() -> None:
+    host = presets.load("host")
+    assert plan(matmul(host.mm_few_rows, 768, 768, trans_b=True), host).trans_b
+    assert not plan(matmul(256, 768, 768, trans_b=True), host).trans_b
+    without = replace(host, mm_few_rows=0)
+    assert not plan(matmul(host.mm_few_rows, 768, 768, trans_b=True), without).trans_b
+
+
 def test_refuses_a_machine_without_room() -> None:
     machine: MachineParameters = replace(presets.load("host"), am_bytes=64, sm_bytes=64)
     with pytest.raises(ValueError, match="scratchpads"):

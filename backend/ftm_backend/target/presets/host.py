@@ -26,6 +26,7 @@ PARAMETERS = MachineParameters(
     mm_thin_overhead=0,
     mm_broadcast_bytes=64,  # a broadcasting load for each multiply-add
     mm_transpose_cycles=1.3,  # measured: packing a transposed B
+    mm_few_rows=8,  # the emulator's kFewRows
     ddr_bandwidth=60e9,  # measured, two cores
     core_bandwidth=35e9,  # measured: 30 GB/s from DDR to 50 from L3
     gsm_bytes_per_cycle=16.0,  # [I]

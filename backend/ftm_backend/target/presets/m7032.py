@@ -33,6 +33,7 @@ PARAMETERS = MachineParameters(
     # [I] the expansion of TRANS: no table has cross-lane shuffles; they are assumed to be VIEU's,
     # one a cycle
     mm_transpose_cycles=0,
+    mm_few_rows=0,
     ddr_bandwidth=34e9,  # [I] fitted; 42.6 GB/s peak [M]
     core_bandwidth=14e9,  # [I] fitted
     gsm_bytes_per_cycle=256.0,  # [M] a guess: no source

@@ -70,6 +70,12 @@ class MachineParameters:
     precise there.
     """
 
+    mm_few_rows: int
+    """Most rows of a product that reads B once, where it is and in either orientation; 0: none.
+
+    Such a product neither copies nor transposes B.
+    """
+
     ddr_bandwidth: float
     """Sustained DDR bandwidth of the cluster."""
     core_bandwidth: float

@@ -442,7 +442,12 @@ class _Grid:
         # contiguous along n.
         a_plain, a_trans = (cost * a_passes for cost in self.load_a)
         b_plain, b_trans = (cost * b_passes for cost in self.load_b)
-        transpose_b = cost_rules.transpose_cycles(machine, p.b.dtype, self.k, self.n) * b_uses
+        reads_b_in_place = self.m <= machine.mm_few_rows
+        transpose_b = b_uses * (
+            0.0
+            if reads_b_in_place
+            else cost_rules.transpose_cycles(machine, p.b.dtype, self.k, self.n)
+        )
         trans_a, trans_b = a_trans < a_plain, b_trans + transpose_b < b_plain
 
         share = shares["batch"] * shares["outer"] * shares["inner"]
