@@ -25,7 +25,7 @@ from ftm_backend.symbolic import ceildiv, guarded_equal, lower_bound, size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 _WIDE = 1024  # columns that keep vector code busy; axes are joined to reach it
-_FEW = 2048  # elements; a smaller tile has as many columns as possible
+_FEW = 4096  # elements; a smaller tile that is read once has as many columns as possible
 _RUN = 256  # columns that DMA transfers efficiently, if there are few such rows
 _SHARE = 4  # tiles take 1/_SHARE of AM, the rest is for ring buffers
 _STREAMING_SHARE = 2  # the same for tiles with one buffer that are read once
@@ -272,8 +272,10 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
         _fit(plan, rows, _rows_of_whole_columns(plan, axes))
     else:
         if columns:
-            share = 8 if rows and elements >= _FEW else 1
-            _cut_axis(plan, columns, max(elements // share, 1))
+            is_one_run = is_streaming and elements < _FEW  # its transfers need no copy
+            _cut_axis(plan, columns, max(elements // (8 if rows and not is_one_run else 1), 1))
+            if is_one_run and size_hint(plan.column_count()) >= _WIDE:
+                elements = 1  # one row
         _fit(plan, rows, max(elements // max(size_hint(plan.column_count()), 1), 1))
     if not kernel.one_core:
         _cut_for_cores(plan, axes)
