@@ -57,14 +57,9 @@ class MapEmitter:
                 elements.append((s, r, node))
                 kept += nest.shared.kept(stage, node)
                 for n in nest.shared.walk(stage, node):
-                    if (tile := nest.shared.tile(stage, n)) is not None:
-                        number[id(n)] = inputs.add(tile, "full")
-                    elif id(n) in nest.uniforms.tiles:
-                        number[id(n)] = inputs.add(nest.uniforms.tiles[id(n)][1], "one")
-                    elif n.op == "in" and n.payload.value not in computed_here:
-                        number[id(n)] = self._input(s, n.payload, stage.narrow, inputs)
-                    elif n.op == "carry":
-                        number[id(n)] = inputs.add(nest.accumulators[s.results[n.payload]], "full")
+                    read = self._read(stage, s, n, computed_here, inputs)
+                    if read is not None:
+                        number[id(n)] = read
                     elif n.op == "index":
                         base, down, across, added = nest.positions.parts(s, n)
                         positions[id(n)] = (
@@ -112,6 +107,22 @@ class MapEmitter:
         b.map(rows, columns, inputs.list, outputs, body)
         for s, r, tile, form in after:
             self._complete(s, r, tile, form)
+
+    def _read(
+        self, stage: MapStage, s: Statement, n: Node, computed_here: set[Value], inputs: _Inputs
+    ) -> int | None:
+        """Return the input of the map that has a node's value; None if the body computes it."""
+        nest = self._nest
+        tile = nest.shared.tile(stage, n)
+        if tile is not None:
+            return inputs.add(tile, "full")
+        if id(n) in nest.uniforms.tiles:
+            return inputs.add(nest.uniforms.tiles[id(n)][1], "one")
+        if n.op == "in" and n.payload.value not in computed_here:
+            return self._input(s, n.payload, stage.narrow, inputs)
+        if n.op == "carry":
+            return inputs.add(nest.accumulators[s.results[n.payload]], "full")
+        return None
 
     def _element(self, s: Statement, r: FunctionResult) -> Node:
         """Return what the map computes for a result: the element, or the new running value."""
