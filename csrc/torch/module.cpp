@@ -35,6 +35,7 @@
 #include "torch/autograd_shutdown.h"
 #include "torch/device.h"
 #include "torch/profile_bindings.h"
+#include "torch/run_backward.h"
 
 #include <ATen/DLConvertor.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
@@ -183,6 +184,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"),
       py::arg("checked"), py::arg("instruction_limit"), py::arg("compile_fn"),
       py::arg("announce_fn"));
+  m.def("_run_backward", &run_backward);
   m.def("_begin_step", without_gil<&ftm::begin_step>());
   m.def("_end_step", without_gil<&ftm::end_step>(), py::arg("optimizer"));
   m.def("_sync", without_gil<&ftm::sync>(), py::arg("wait") = false);

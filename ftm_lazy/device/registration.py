@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import re
 import shlex
@@ -102,11 +103,24 @@ def register() -> None:
     hugging_face.install()
     lightning.install()
     device_choice_patches.install()
+    _record_backward_on_this_thread()
     inductor.install()
     data_parallel.install()
     # registered early, so it runs after nearly all other exit handlers, which may use the device
     atexit.register(_shut_down)
     _registered = True
+
+
+def _record_backward_on_this_thread() -> None:
+    """Let ``backward()`` and ``torch.autograd.grad`` record on the thread that calls them.
+
+    The function has no Python frame of its own, which Dynamo would try to compile.
+    """
+    from ftm_lazy import _C
+
+    run = torch.autograd.graph._engine_run_backward
+    for module in (torch.autograd, torch.autograd.graph):
+        vars(module)["_engine_run_backward"] = functools.partial(_C._run_backward, run)
 
 
 def _register_process_groups(device: str) -> None:

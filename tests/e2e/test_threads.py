@@ -236,3 +236,22 @@ def test_a_thread_whose_first_use_is_under_a_profiler() -> None:
         return x.grad.tolist()
 
     assert at_once(work, [0]) == [[2.0, 2.0, 2.0]]
+
+
+def test_a_backward_pass_runs_on_the_thread_that_calls_it():
+    threads = []
+
+    def note(gradient: torch.Tensor) -> None:
+        threads.append(threading.get_ident())
+        if len(threads) == 3:
+            raise ValueError("raised by a hook")
+
+    x = torch.ones(3, device="ftm", requires_grad=True)
+    y = x * 2
+    y.register_hook(note)
+    y.sum().backward(retain_graph=True)
+    torch.autograd.grad(y.sum(), x, retain_graph=True)
+    with pytest.raises(ValueError, match="raised by a hook"):
+        y.sum().backward()
+    assert threads == [threading.get_ident()] * 3
+    assert torch.autograd.is_multithreading_enabled()

@@ -1,0 +1,50 @@
+#include "torch/run_backward.h"
+
+#include <c10/core/AutogradState.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace py = pybind11;
+
+namespace ftm {
+namespace {
+
+// Whether the backward passes that this thread begins may use other threads.
+void allow_threads(bool allow) {
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(allow);
+}
+
+// Forbids other threads for its lifetime.
+class OnThisThread {
+ public:
+  OnThisThread() : allowed_(c10::AutogradState::get_tls_state().get_multithreading_enabled()) {
+    allow_threads(false);
+  }
+  ~OnThisThread() { allow_threads(allowed_); }
+  OnThisThread(const OnThisThread&) = delete;
+  OnThisThread& operator=(const OnThisThread&) = delete;
+
+ private:
+  bool allowed_;
+};
+
+bool is_on_device(const py::handle& output) {
+  return THPVariable_Check(output.ptr()) && // otherwise it is an edge of the graph
+         THPVariable_Unpack(output.ptr()).is_privateuseone();
+}
+
+} // namespace
+
+py::object run_backward(
+    const py::function& run, const py::sequence& outputs, const py::args& arguments,
+    const py::kwargs& keywords) {
+  std::optional<OnThisThread> on_this_thread;
+  if (std::any_of(outputs.begin(), outputs.end(), is_on_device)) {
+    on_this_thread.emplace();
+  }
+  return run(outputs, *arguments, **keywords);
+}
+
+} // namespace ftm
