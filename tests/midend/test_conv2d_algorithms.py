@@ -160,6 +160,18 @@ def test_maps_move_single_runs(op: str, algorithm: str) -> None:
     assert all(re.search(r", 1@\d+ \| ", line) for line in loads)
 
 
+def test_a_single_filter_has_no_winograd() -> None:
+    """Its products are no products of matrices, which have a price."""
+    machine = replace(presets.load("host"), cores=1)
+    convolution = next(
+        c
+        for seed in range(1000)
+        if (c := Convolution(DENSE, seed, "f32")).window == (3, 3) and c.filters == 1
+    )
+    function = choose_algorithm(pipeline.LINALG.read(convolution.text(), machine), machine)
+    assert any(isinstance(item, Statement) and item.op == DENSE for item in function.body)
+
+
 @pytest.mark.parametrize("results", [2, 4])
 def test_transforms_give_exact_sums(results: int) -> None:
     """In rational numbers there is no rounding."""

@@ -140,6 +140,8 @@ def _tiling(operation: Statement, results: int) -> _Tiling | None:
     if unpadded(x) is None or weight.value.splat is not None:
         return None
     images, channels = x.view.sizes[:2]
+    if 1 in (channels, weight.view.sizes[0]):
+        return None  # its products are not products of matrices
     rows, columns = (ceildiv(n, results) for n in result.value.shape[2:])
     return _Tiling(results, images, channels, weight.view.sizes[0], (rows, columns))
 
