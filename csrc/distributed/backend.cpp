@@ -105,19 +105,23 @@ GroupBackend::GroupBackend(
   init();
 }
 
-WorkPtr GroupBackend::enqueue(Collective collective) {
+Describe GroupBackend::prepare(Collective& collective) {
   TORCH_CHECK(!is_shut_down_, "the process group ", pg_uid_, " has been shut down");
   // The carrier lives until the collective has ended.
   collective.begin = [carrier = carrier_, begin = std::move(collective.begin)](
                          Tensors& inputs, Tensors& outputs) { return begin(inputs, outputs); };
   const uint64_t sequence = ++sequence_;
-  auto describe = [reports = reports_, rank = rank_, size = size_, sequence,
-                   group = pg_desc_.empty() || pg_desc_ == "undefined"
-                               ? pg_uid_
-                               : pg_uid_ + " (" + pg_desc_ + ")"](const std::string& call) {
+  return [reports = reports_, rank = rank_, size = size_, sequence,
+          group = pg_desc_.empty() || pg_desc_ == "undefined"
+                      ? pg_uid_
+                      : pg_uid_ + " (" + pg_desc_ + ")"](const std::string& call) {
     return "(" + call + ", on rank " + std::to_string(rank) + " of " + std::to_string(size) +
            " in group " + group + reports->missing(sequence) + ")";
   };
+}
+
+WorkPtr GroupBackend::enqueue(Collective collective) {
+  auto describe = prepare(collective);
   auto work = enqueue_collective(std::move(collective), rank_, std::move(describe));
   if (coalesces_) {
     coalesced_.push_back(work);

@@ -101,6 +101,9 @@ class GroupBackend final : public c10d::Backend {
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) override;
 
  private:
+  // Adds to a collective the reference to its carrier, and counts it. Returns the description of
+  // its failure.
+  Describe prepare(Collective& collective);
   WorkPtr enqueue(Collective collective);
   WorkPtr reduce_parts(
       std::string name, c10d::OpType type, Tensors outputs, Tensors inputs,

@@ -1,6 +1,7 @@
 #include "distributed/bindings.h"
 
 #include "distributed/backend.h"
+#include "distributed/collective_tokens.h"
 #include "support/gil.h"
 
 #include <pybind11/chrono.h>
@@ -26,6 +27,8 @@ MakeCarrier call_python(py::function make) {
 } // namespace
 
 void bind_distributed(py::module& module) {
+  module.def(
+      "_launch_collectives", [] { launch_recorded_collectives(); }, py::call_guard<GilRelease>());
   const auto base = py::module::import("torch._C");
   if (!py::hasattr(base, "_c10d_init")) {
     return;

@@ -5,7 +5,8 @@
 
 namespace ftm {
 
-// Adds the class `GroupBackend` to the module, if PyTorch has torch.distributed.
+// Adds `_launch_collectives` to the module, and the class `GroupBackend` if PyTorch has
+// torch.distributed.
 void bind_distributed(pybind11::module& module);
 
 } // namespace ftm

@@ -1,5 +1,6 @@
 #include "distributed/collective.h"
 
+#include "distributed/collective_tokens.h"
 #include "distributed/waiters.h"
 #include "execute/launcher.h"
 #include "support/counters.h"
@@ -183,7 +184,7 @@ class CollectiveWork final : public c10d::Work {
     return std::make_exception_ptr(std::runtime_error(job_->failure->message));
   }
   int sourceRank() const override {
-    wait_for_task(job_, std::chrono::milliseconds(0));
+    wait_for_job(job_, std::chrono::milliseconds(0));
     return task_->source_rank;
   }
   std::vector<at::Tensor> result() override { return results_; }
@@ -191,7 +192,7 @@ class CollectiveWork final : public c10d::Work {
 
   bool wait(std::chrono::milliseconds timeout) override {
     if (blocks_ || timeout != kNoTimeout) {
-      const bool ended = wait_for_task(job_, timeout);
+      const bool ended = wait_for_job(job_, timeout);
       TORCH_CHECK(
           ended, c10d::opTypeToString(opType_), " has not ended within ", timeout.count(), " ms");
     }
@@ -329,6 +330,11 @@ bool is_on_device(const Collective& collective) {
 
 } // namespace
 
+std::string called_text(const Collective& collective) {
+  const auto line = python_line(pending_trace().owner);
+  return collective.name + tensors_text(collective) + (line ? ", called at " + *line : "");
+}
+
 c10::intrusive_ptr<c10d::Work> enqueue_collective(
     Collective collective, int rank, Describe describe) {
   static auto& collectives = counter("collectives");
@@ -337,10 +343,7 @@ c10::intrusive_ptr<c10d::Work> enqueue_collective(
   const bool on_device = is_on_device(collective);
   const auto type = collective.type;
   const bool blocks = collective.blocks || !on_device;
-  std::string called = collective.name + tensors_text(collective);
-  if (const auto line = python_line(pending_trace().owner)) {
-    called += ", called at " + *line;
-  }
+  std::string called = called_text(collective);
   Tensors results = collective.outputs;
   for (auto* tensors : {&collective.inputs, &collective.outputs}) {
     for (auto& tensor : *tensors) {
@@ -351,6 +354,7 @@ c10::intrusive_ptr<c10d::Work> enqueue_collective(
       std::move(collective), std::move(called), std::move(describe));
   auto job = std::make_shared<Job>();
   job->task = task;
+  launch_recorded_collectives();
   if (on_device) {
     enqueue_on_device(job, *task);
   } else {

@@ -33,6 +33,9 @@ struct Collective {
 // Describes a failed collective of a group, for the error that is raised.
 using Describe = std::function<std::string(const std::string& collective)>;
 
+// Returns "all_reduce of Float[3], called at train.py:31", for messages. Takes the GIL.
+std::string called_text(const Collective& collective);
+
 // Launches what is pending, and enqueues the collective behind it. The outputs get values that the
 // launcher computes later. Must not be called under the recorder's lock.
 c10::intrusive_ptr<c10d::Work> enqueue_collective(

@@ -1,11 +1,13 @@
 // The collectives of the backend `ftm` that reduce, each in terms of the carrier's.
 #include "distributed/backend.h"
 #include "distributed/host_tensors.h"
+#include "distributed/recorded_collective.h"
 #include "distributed/reductions.h"
 #include "support/gil.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 namespace ftm {
@@ -71,6 +73,14 @@ WorkPtr GroupBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& 
   collective.end = [reduction, gathered, size = size_](Tensors&, Tensors& outputs) {
     end_allreduce(reduction, outputs, *gathered, size);
   };
+  // The caller waits for it at once, or does so soon, as DDP does in a backward pass. Others are
+  // tasks: a program with a collective ends when that is complete, and later programs run after it.
+  const bool waits = !options.asyncOp || torch::autograd::get_current_graph_task_id() != -1;
+  const std::string attribute = reduction.attribute();
+  if (waits && !coalesces_ && !attribute.empty() && is_recordable(collective)) {
+    auto describe = prepare(collective);
+    return record_all_reduce(std::move(collective), attribute, rank_, std::move(describe));
+  }
   return enqueue(std::move(collective));
 }
 

@@ -61,6 +61,19 @@ Reduction::Reduction(const Op& op, at::ScalarType dtype, int ranks)
   }
 }
 
+std::string Reduction::attribute() const {
+  if (factor_ != 1) {
+    return "";
+  }
+  switch (op_) {
+    case Op::SUM: return averages_ ? "avg" : "add";
+    case Op::PRODUCT: return "mul";
+    case Op::MIN: return "min";
+    case Op::MAX: return "max";
+    default: return "";
+  }
+}
+
 void Reduction::prepare(at::Tensor& elements) const {
   if (factor_ != 1) {
     elements.mul_(factor_);

@@ -5,6 +5,8 @@
 
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include <string>
+
 namespace ftm {
 
 // A reduction in two parts: what is done to each rank's elements before it, and to the result.
@@ -15,6 +17,8 @@ class Reduction {
 
   // The reduction to ask the carrier for.
   c10d::ReduceOp carried() const { return op_; }
+  // The attribute of a recorded collective; "" if this reduction cannot be recorded.
+  std::string attribute() const;
   // Whether the carrier (gloo) reduces such elements.
   bool is_carried() const { return is_carried_; }
   // Scales this rank's elements, in place.

@@ -172,15 +172,27 @@ Outcome run(Job& job) {
   } catch (const MachineInterrupted&) {
     throw;
   } catch (const MachineFault& fault) {
-    if (!fault.inputs_intact) {
+    if (!fault.inputs_intact || !fault.is_repeatable) {
       throw;
     }
     if (is_strict()) {
-      throw MachineFault(fault.what() + std::string(kNoReplay), /*inputs_intact=*/true);
+      throw MachineFault(
+          fault.what() + std::string(kNoReplay), /*inputs_intact=*/true, /*is_repeatable=*/true);
     }
     return replay(job, fault);
   }
   return {std::vector<bool>(job.outputs.size(), true), nullptr};
+}
+
+// Returns the failure of a collective of the program, whose message names the call; null if there
+// is none.
+FailurePtr failed_collective(const Job& job) {
+  for (const auto& collective : job.collectives) {
+    if (auto failure = collective->failure()) {
+      return failure;
+    }
+  }
+  return nullptr;
 }
 
 // The place to report with a failure of the whole program.
@@ -199,7 +211,11 @@ Outcome run_job(Job& job) {
   } catch (const MachineInterrupted&) {
     return {{}, nullptr, /*interrupted=*/true};
   } catch (const std::exception& error) {
-    Outcome outcome{std::vector<bool>(job.outputs.size()), failure_from(error, where(job, error))};
+    auto failure = failed_collective(job);
+    if (!failure) {
+      failure = failure_from(error, where(job, error));
+    }
+    Outcome outcome{std::vector<bool>(job.outputs.size()), std::move(failure)};
     for (size_t i = 0; i < job.outputs.size(); ++i) {
       try {
         outcome.valid[i] = restore_old_value(job, i);

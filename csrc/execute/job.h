@@ -2,6 +2,7 @@
 // allocates memory for its results, runs it, and restores variables' old values if it fails.
 #pragma once
 
+#include "execute/host_collective.h"
 #include "memory/buffer.h"
 #include "program/source_origin.h"
 #include "program/program_table.h"
@@ -48,6 +49,7 @@ struct Job {
   std::vector<uint64_t> scalars;
   ProgramPtr program; // set by `start`; null if it is a task
   std::shared_ptr<HostTask> task; // null if it is a program
+  std::vector<HostCollectivePtr> collectives; // of a program
   Origin origin;
   FailurePtr abandoned; // set by `abandon`: why it has no program
   // Guarded by the launcher's mutex.
@@ -56,10 +58,13 @@ struct Job {
   // its results.
   bool suspended = false;
   bool in_flight = false; // a task that has begun and not ended
-  bool ended = false; // a task that has ended
-  FailurePtr failure; // of a task that has ended; null if it succeeded
+  bool ended = false;
+  FailurePtr failure; // of a job that has ended; null if it succeeded
   uint64_t number = 0; // in launch order
   std::vector<KernelSpan> spans; // of its run, while runs are logged
+
+  // Whether other processes take part in it. Such jobs keep their order, and are never dropped.
+  bool communicates() const { return task || !collectives.empty(); }
 };
 
 // The outcome of a run.

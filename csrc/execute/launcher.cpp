@@ -239,7 +239,7 @@ bool has_ended(const Job& job) {
   return job.ended;
 }
 
-bool wait_for_task(const JobPtr& job, std::chrono::milliseconds limit) {
+bool wait_for_job(const JobPtr& job, std::chrono::milliseconds limit) {
   park_if_shutting_down();
   const GilRelease unlocked;
   const auto deadline = std::chrono::steady_clock::now() + limit;
@@ -356,12 +356,16 @@ void stop_launcher(std::chrono::milliseconds patience) {
     suspend_jobs(q);
   }
   q.changed->notify_all();
-  if (q.given_up || !q.changed->wait_for(lock, patience, [&] { return q.at_end; })) {
+  bool is_abandoned = q.given_up;
+  if (is_abandoned || !q.changed->wait_for(lock, patience, [&] { return q.at_end; })) {
     q.abandons_tasks = true;
+    const auto running = first_to_run(q);
+    is_abandoned = is_abandoned || (running && running->communicates());
     q.changed->notify_all();
   }
-  if (q.given_up && !q.changed->wait_for(lock, kTick, [&] { return q.at_end; })) {
-    // A run that has overwritten its inputs continues to its end; the process does not wait.
+  if (is_abandoned && !q.changed->wait_for(lock, kTick, [&] { return q.at_end; })) {
+    // A run that has overwritten its inputs, or waits for other processes, continues; this process
+    // does not wait for it.
     q.thread->detach();
   } else {
     lock.unlock();

@@ -28,12 +28,12 @@ void start_task(const JobPtr& job);
 // Ends a job whose task has begun: its outputs are computed, or have failed. Any thread may call
 // it.
 void finish_task(const JobPtr& job, FailurePtr failure);
-// Whether a job's task has ended.
+// Whether a job has ended.
 bool has_ended(const Job& job);
-// Waits, without the GIL, until a job's task has ended, at most for `limit` unless that is 0.
-// Returns false if the limit has passed. Throws the exception of a signal handler, but not the
-// task's failure.
-bool wait_for_task(const JobPtr& job, std::chrono::milliseconds limit);
+// Waits, without the GIL, until a job has ended, at most for `limit` unless that is 0. Returns
+// false if the limit has passed. Throws the exception of a signal handler, but not the job's
+// failure.
+bool wait_for_job(const JobPtr& job, std::chrono::milliseconds limit);
 
 // Declares that enqueued jobs cannot be started until `resume` is called. A thread that waits for
 // jobs calls it. It may throw, and may stall again.
@@ -70,7 +70,8 @@ void wait_for_all();
 // below 1.
 void set_max_in_flight(int jobs);
 // Waits for all jobs that are not suspended, and ends the thread. The next `enqueue` starts it
-// again. Waits for tasks at most `patience`, since the processes that they need may have failed.
+// again. Waits for communication at most `patience`, since the processes that it needs may have
+// failed.
 void stop_launcher(std::chrono::milliseconds patience);
 
 // Whether an exception (of a signal handler) ended the last wait for results.

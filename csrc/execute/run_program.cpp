@@ -14,6 +14,15 @@ namespace {
 // launcher costs that thread 5 microseconds, and a reader waits 10 more until it is woken itself.
 constexpr std::chrono::microseconds kShort(50);
 
+// Releases the collectives of a job that has ended, whether it has run them or not.
+void end_collectives(Job& job) {
+  for (const auto& collective : job.collectives) {
+    remove_collective(collective->number);
+    collective->end(job.failure);
+  }
+  job.collectives.clear();
+}
+
 } // namespace
 
 void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& job) {
@@ -42,6 +51,8 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
       q.unseen_failure = outcome.failure;
     }
     q.jobs.erase(std::find(q.jobs.begin(), q.jobs.end(), job));
+    job->failure = outcome.failure;
+    job->ended = true;
   }
   if (q.waiting != 0 || !q.jobs.empty() || q.stopping) { // a wake-up costs microseconds
     q.changed->notify_all();
@@ -49,6 +60,7 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
   lock.unlock();
   if (!outcome.interrupted) {
     job->outputs.clear();
+    end_collectives(*job);
   }
   set_memory_owner(0, 0); // what this thread frees or allocates next is not the run's
   lock.lock();
@@ -56,8 +68,8 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
 
 bool runs_at_once(RunQueue& q, const JobPtr& job) {
   const auto* machine = job->program->machine();
-  return machine != nullptr && machine->last_time() <= kShort && q.jobs.size() == 1 &&
-         !q.stopping && next_job(q) == job;
+  return machine != nullptr && machine->last_time() <= kShort && !job->communicates() &&
+         q.jobs.size() == 1 && !q.stopping && next_job(q) == job;
 }
 
 } // namespace ftm

@@ -26,7 +26,7 @@ bool is_in_flight(const RunQueue& q, const BufferPtr& value) {
   });
 }
 
-// Whether a job must wait for a suspended one: it needs its result, or both are tasks, which keep
+// Whether a job must wait for a suspended one: it needs its result, or both communicate, which keep
 // their order. (An input that is pending belongs to a suspended job or to a task in flight, since
 // all earlier jobs have run.)
 bool is_behind_suspended(const RunQueue& q, const Job& job) {
@@ -35,8 +35,8 @@ bool is_behind_suspended(const RunQueue& q, const Job& job) {
     needs_suspended = needs_suspended || (is_pending(buffer) && !is_in_flight(q, buffer));
   });
   return needs_suspended ||
-         (job.task && std::any_of(q.jobs.begin(), q.jobs.end(), [&](const JobPtr& other) {
-            return other->task && other->suspended && other->number < job.number;
+         (job.communicates() && std::any_of(q.jobs.begin(), q.jobs.end(), [&](const JobPtr& other) {
+            return other->communicates() && other->suspended && other->number < job.number;
           }));
 }
 
@@ -44,7 +44,7 @@ bool is_behind_suspended(const RunQueue& q, const Job& job) {
 // none.
 JobPtr remove_unused(RunQueue& q) {
   const auto found = std::find_if(q.jobs.begin(), q.jobs.end(), [](const JobPtr& job) {
-    return job->suspended && job->started && !job->task && job.use_count() == 1 &&
+    return job->suspended && job->started && !job->communicates() && job.use_count() == 1 &&
            std::all_of(job->outputs.begin(), job->outputs.end(), [](const BufferPtr& output) {
              return output.use_count() == 1;
            });
@@ -109,16 +109,16 @@ void demand(RunQueue& q, const std::function<bool(const Job&)>& is_wanted) {
     return;
   }
   std::unordered_set<const Buffer*> values;
-  bool needs_task = false; // and so all earlier tasks, which keep their order
+  bool communicates = false; // and so do all earlier jobs that do, which keep their order
   for (auto at = q.jobs.rbegin(); at != q.jobs.rend(); ++at) {
     Job& job = **at;
     const bool is_needed = std::any_of(
         job.outputs.begin(), job.outputs.end(),
         [&](const BufferPtr& output) { return values.count(output.get()) != 0; });
-    if (!is_needed && !(job.task && needs_task) && !is_wanted(job)) {
+    if (!is_needed && !(job.communicates() && communicates) && !is_wanted(job)) {
       continue;
     }
-    needs_task = needs_task || job.task != nullptr;
+    communicates = communicates || job.communicates();
     if (std::exchange(job.suspended, false)) {
       q.changed->notify_all();
     }

@@ -66,8 +66,23 @@ std::vector<Input> inputs_of(const Graph& graph) {
   return inputs;
 }
 
+// Adds the collectives that a program carries out.
+void add_collectives(const JobPtr& job, const Graph& graph) {
+  if (!has_collectives()) {
+    return;
+  }
+  for (const auto* call : graph.calls) {
+    if (communicates(call->spec()) && call->scalars.front() != 0) {
+      const auto& collective = job->collectives.emplace_back(
+          find_collective(static_cast<int64_t>(call->scalars.front())));
+      collective->set_job(job);
+    }
+  }
+}
+
 JobPtr make_job(Subgraph& subgraph) {
   auto job = std::make_shared<Job>();
+  add_collectives(job, subgraph.graph);
   job->inputs = inputs_of(subgraph.graph);
   for (const auto& output : subgraph.outputs) {
     job->outputs.push_back(buffer_of(output));

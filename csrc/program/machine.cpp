@@ -34,6 +34,7 @@ struct MachineLibrary {
   // Null if the machine does not support them.
   decltype(&ftm_prepare) prepare;
   decltype(&ftm_run) run;
+  decltype(&ftm_set_collectives) set_collectives;
   decltype(&ftm_record_spans) record_spans;
   decltype(&ftm_job_spans) job_spans;
   decltype(&ftm_call_ops) call_ops;
@@ -46,7 +47,8 @@ std::mutex running_mutex;
 ftm_job* running = nullptr; // the job that interrupt_machine stops
 std::atomic<bool> interrupted{false}; // written under running_mutex
 
-constexpr int kInterrupted = 3; // status of ftm_wait
+// Status of ftm_wait.
+constexpr int kIntact = 2, kInterrupted = 3, kCommunicated = 4;
 
 template <typename Function>
 void find_optional(void* library, const char* name, Function& function) {
@@ -97,6 +99,7 @@ void open_machine(const std::string& path, int cores, bool checked, uint64_t ins
   find_function(library, "ftm_interrupt", f.interrupt);
   find_optional(library, "ftm_prepare", f.prepare);
   find_optional(library, "ftm_run", f.run);
+  find_optional(library, "ftm_set_collectives", f.set_collectives);
   find_optional(library, "ftm_record_spans", f.record_spans);
   find_optional(library, "ftm_job_spans", f.job_spans);
   find_optional(library, "ftm_call_ops", f.call_ops);
@@ -245,15 +248,27 @@ void MachineProgram::run(
                       : f.submit(
                             machine, program, inputs.data(), outputs.data(), scalars.data(), arena,
                             nullptr, nullptr, error.data(), error.size());
-  const int status = job == nullptr ? 2 : finish_job(job, here, by, spans, error);
+  const int status = job == nullptr ? kIntact : finish_job(job, here, by, spans, error);
   last_time_.store(std::chrono::steady_clock::now() - begin, std::memory_order_relaxed);
   if (status == kInterrupted) {
     throw MachineInterrupted(error.data());
   }
   if (status != 0) {
     throw MachineFault(
-        std::string("the machine stopped: ") + error.data(), /*inputs_intact=*/status == 2);
+        std::string("the machine stopped: ") + error.data(),
+        /*inputs_intact=*/status == kIntact || status == kCommunicated,
+        /*is_repeatable=*/status == kIntact);
   }
+}
+
+void set_collectives(const ftm_collectives& collectives) {
+  if (!machine_is_open()) {
+    return; // programs run op by op
+  }
+  if (library_functions.set_collectives == nullptr) {
+    throw std::runtime_error("the machine has no collectives");
+  }
+  library_functions.set_collectives(machine, &collectives);
 }
 
 void record_spans(bool on) {

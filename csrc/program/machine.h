@@ -23,19 +23,23 @@ bool machine_is_open();
 // Returns the number of cores of the open machine.
 int machine_cores();
 
-// The machine stopped a run. `inputs_intact` is true if no donated input was overwritten, so that
-// the run may be repeated elsewhere.
+// The machine stopped a run. `inputs_intact` is true if no donated input was overwritten. Then the
+// run may be repeated elsewhere, unless it has communicated with other processes.
 struct MachineFault : std::runtime_error {
-  MachineFault(const std::string& reason, bool inputs_intact)
-      : std::runtime_error(reason), inputs_intact(inputs_intact) {}
-  bool inputs_intact;
+  MachineFault(const std::string& reason, bool inputs_intact, bool is_repeatable)
+      : std::runtime_error(reason), inputs_intact(inputs_intact), is_repeatable(is_repeatable) {}
+  bool inputs_intact, is_repeatable;
 };
 
 // The run was stopped by interrupt_machine; its inputs are intact.
 struct MachineInterrupted : MachineFault {
   explicit MachineInterrupted(const std::string& reason)
-      : MachineFault(reason, /*inputs_intact=*/true) {}
+      : MachineFault(reason, /*inputs_intact=*/true, /*is_repeatable=*/true) {}
 };
+// Sets the functions that carry out collectives of programs. Throws std::runtime_error if the
+// machine has no collectives.
+void set_collectives(const ftm_collectives& collectives);
+
 // Stops the launcher's run, if there is one, at the next point where that is possible. Runs that
 // begin later stop at once, until allow_runs is called. May be called on any thread.
 void interrupt_machine();

@@ -4,6 +4,7 @@
 #include "graph/trace.h"
 #include "support/capture_mode.h"
 #include "support/strict_mode.h"
+#include "execute/host_collective.h"
 #include "execute/launcher.h"
 #include "reference/executor.h"
 #include "tensor/tensor_access.h"
@@ -42,7 +43,7 @@ std::vector<const CallNode*> small_subgraph_of(const Value& value) {
       return result.type.numel() <= kDecisionElements;
     };
     return calls.size() <= kDecisionCalls && !draws_numbers(call.spec()) &&
-           std::all_of(results.begin(), results.end(), is_small);
+           !communicates(call.spec()) && std::all_of(results.begin(), results.end(), is_small);
   };
   bool is_small_graph = visit(value);
   for (size_t i = 0; is_small_graph && i < calls.size(); ++i) {

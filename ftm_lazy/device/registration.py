@@ -263,6 +263,8 @@ def _shut_down() -> None:
         # After an error, the other processes may wait for a collective that never comes, and end
         # only when this process does.
         failed = hasattr(sys, "last_value")
+        if not failed:
+            _C._launch_collectives()  # other processes may wait for them
         _C._shutdown(patience=0.0 if failed else _EXIT_PATIENCE)
 
 

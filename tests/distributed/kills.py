@@ -42,6 +42,8 @@ class Outcome:
     """Exit status of the other; None if it did not end in time."""
     errors: str
     """What the other printed to stderr."""
+    left: list[str]
+    """Processes and files in shared memory that the two have left behind."""
 
     def fault(self) -> str:
         """Return what is wrong with it, or ""."""
@@ -49,7 +51,16 @@ class Outcome:
             return f"rank {1 - self.killed} still runs after {TIMEOUT:.0f} s"
         if self.status != 1 or "all_reduce of Float[4]" not in self.errors:
             return f"rank {1 - self.killed} ended with status {self.status}:\n{self.errors[-2000:]}"
-        return ""
+        return f"left behind: {self.left}" if self.left else ""
+
+
+def _is_alive(group: int) -> bool:
+    """Return whether a process group has processes."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def kill_one(chance: random.Random) -> Outcome:
@@ -57,6 +68,7 @@ def kill_one(chance: random.Random) -> Outcome:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
+    shared = set(os.listdir("/dev/shm"))
     processes = []
     for rank in range(2):
         environment = {
@@ -74,6 +86,7 @@ def kill_one(chance: random.Random) -> Outcome:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                start_new_session=True,
             )
         )
     killed = chance.randrange(2)
@@ -89,7 +102,13 @@ def kill_one(chance: random.Random) -> Outcome:
         left.kill()
         status, errors = None, ""
     processes[killed].communicate()
-    return Outcome(killed, status, errors)
+    behind = [f"a child of process {p.pid}" for p in processes if _is_alive(p.pid)]
+    behind += [
+        f"/dev/shm/{name}"
+        for name in sorted(set(os.listdir("/dev/shm")) - shared)
+        if any(str(p.pid) in name for p in processes)
+    ]
+    return Outcome(killed, status, errors, behind)
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from distributed import kills
+from distributed import kills, soak
 
 
 def test_killed_process() -> None:
@@ -12,6 +12,10 @@ def test_killed_process() -> None:
     assert outcome.fault() == ""
     missing = f"no answer from rank {outcome.killed}"
     assert missing in outcome.errors or "store cannot be reached" in outcome.errors
+
+
+def test_memory_does_not_grow() -> None:
+    assert max(soak.growth(steps=200, ranks=2)) < 4.0
 
 
 MISMATCH = """

@@ -17,6 +17,7 @@ from ftm_backend.torch_mlir import execution_engine as oracle
 from ops import (
     capture,
     samples,
+    samples_collective,  # noqa: F401  (registers samplers)
     samples_elementwise,  # noqa: F401
     samples_index,  # noqa: F401  (more samplers)
     samples_layout,  # noqa: F401

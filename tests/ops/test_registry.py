@@ -17,6 +17,7 @@ from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.ir.linalg.printer import print_function
 from ops import (
     samples,
+    samples_collective,  # noqa: F401  (registers samplers)
     samples_elementwise,  # noqa: F401
     samples_index,  # noqa: F401  (registers samplers)
     samples_layout,  # noqa: F401

@@ -383,5 +383,5 @@ def call_ops(image: bytes) -> list[tuple[int, ...]]:
 
 OPERAND_KINDS = ("NONE", "RESULT", "INPUT", "IMMEDIATE", "SCALAR", "REGISTER")
 BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "GSM", "PARAMETER")
-FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN", "ZIP")
-"""Instruction flags, from bit 0 on; ``ADD`` to ``MAX`` are suffixes of DSC and SCAN."""
+FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN", "ZIP", "AVG")
+"""Instruction flags, from bit 0 on; ``ADD`` to ``MAX`` are suffixes of DSC, SCAN and ALLREDUCE."""

@@ -200,6 +200,18 @@ class LinalgBuilder:
         )
         return StridedValue(result, dtype)
 
+    def collective(
+        self,
+        name: str,
+        x: StridedValue,
+        call: ScalarExpr,
+        attributes: dict[str, Any] | None = None,
+    ) -> StridedValue:
+        """Append a collective on `x`, or the wait for it; ``call`` is its number."""
+        statement, result = function.collective(name, self.tensor(x), call.node, attributes or {})
+        self.function.body.append(statement)
+        return StridedValue(result, x.dtype)
+
     # --- loop nests
     # -----------------------------------------------------------------------------------
 

@@ -164,6 +164,29 @@ class ConvTranspose(FTM.Operation, name="conv_transpose"):
     padding: ir.StringAttr
 
 
+class AllReduce(FTM.Operation, name="all_reduce"):
+    """``x`` combined with the same tensor of the other processes of a group, element by element.
+
+    The collective starts here. Its result is complete at `CollectiveWait`; nothing else may use it.
+    call (i64): the number by which the caller knows the collective, 0 for one of this process
+    alone. reduction: "add", "mul", "min",
+    "max" or "avg".
+    """
+
+    result: Result
+    x: Operand
+    call: Operand
+    reduction: ir.StringAttr
+
+
+class CollectiveWait(FTM.Operation, name="collective_wait"):
+    """The result ``x`` of the collective ``call`` (i64), once it is complete."""
+
+    result: Result
+    x: Operand
+    call: Operand
+
+
 class Kernel(FTM.Operation, name="kernel"):
     """A group of operations that share one loop nest; the region may use values from outside.
 

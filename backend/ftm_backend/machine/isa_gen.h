@@ -9,7 +9,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 5;
-constexpr uint64_t kFingerprint = 0xb934e68a6dfcb44aull;
+constexpr uint64_t kFingerprint = 0xa460f31a8be34fd1ull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -49,71 +49,73 @@ enum Opcode : uint16_t {
   FTM_OP_SCAN = 32,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
   FTM_OP_SORT = 33,  // Y[i] = the smallest elements of X[i], ascending
   FTM_OP_MERGE = 34,  // Y[i] = the elements of A[i] and B[i], ascending
-  FTM_OP_VMOV = 35,  // d = a
-  FTM_OP_VADD = 36,  // d = a + b
-  FTM_OP_VSUB = 37,  // d = a - b
-  FTM_OP_VMUL = 38,  // d = a * b
-  FTM_OP_VFMA = 39,  // d = a * b + c
-  FTM_OP_VDIV = 40,  // d = a / b, for integers trunc(a / b)
-  FTM_OP_VREM = 41,  // d = a - b * trunc(a / b)
-  FTM_OP_VNEG = 42,  // d = -a
-  FTM_OP_VABS = 43,  // d = |a|
-  FTM_OP_VMIN = 44,  // d = min(a, b)
-  FTM_OP_VMAX = 45,  // d = max(a, b)
-  FTM_OP_VMINN = 46,  // d = b if a is NaN, a if b is NaN, else min(a, b)
-  FTM_OP_VMAXN = 47,  // d = b if a is NaN, a if b is NaN, else max(a, b)
-  FTM_OP_VCOPYSIGN = 48,  // d = |a| * sign(b)
-  FTM_OP_VAND = 49,  // d = a & b
-  FTM_OP_VOR = 50,  // d = a | b
-  FTM_OP_VXOR = 51,  // d = a ^ b
-  FTM_OP_VNOT = 52,  // d = ~a
-  FTM_OP_VSHL = 53,  // d = a << b
-  FTM_OP_VSHR = 54,  // d = a >> b
-  FTM_OP_VSHRU = 55,  // d = a >>> b
-  FTM_OP_VCMPEQ = 56,  // d = a == b
-  FTM_OP_VCMPNE = 57,  // d = a != b
-  FTM_OP_VCMPLT = 58,  // d = a < b
-  FTM_OP_VCMPLE = 59,  // d = a <= b
-  FTM_OP_VCMPGT = 60,  // d = a > b
-  FTM_OP_VCMPGE = 61,  // d = a >= b
-  FTM_OP_VSEL = 62,  // d = a if m else b
-  FTM_OP_VEXP = 63,  // d = e^a
-  FTM_OP_VEXP2 = 64,  // d = 2^a
-  FTM_OP_VEXPM1 = 65,  // d = e^a - 1
-  FTM_OP_VLOG = 66,  // d = ln(a)
-  FTM_OP_VLOG1P = 67,  // d = ln(1 + a)
-  FTM_OP_VLOG2 = 68,  // d = log2(a)
-  FTM_OP_VLOG10 = 69,  // d = log10(a)
-  FTM_OP_VSQRT = 70,  // d = sqrt(a)
-  FTM_OP_VRSQRT = 71,  // d = 1 / sqrt(a)
-  FTM_OP_VRCP = 72,  // d = 1 / a
-  FTM_OP_VCBRT = 73,  // d = a^(1/3)
-  FTM_OP_VSIN = 74,  // d = sin(a)
-  FTM_OP_VCOS = 75,  // d = cos(a)
-  FTM_OP_VTAN = 76,  // d = tan(a)
-  FTM_OP_VASIN = 77,  // d = asin(a)
-  FTM_OP_VACOS = 78,  // d = acos(a)
-  FTM_OP_VATAN = 79,  // d = atan(a)
-  FTM_OP_VATAN2 = 80,  // d = atan2(a, b)
-  FTM_OP_VSINH = 81,  // d = sinh(a)
-  FTM_OP_VCOSH = 82,  // d = cosh(a)
-  FTM_OP_VTANH = 83,  // d = tanh(a)
-  FTM_OP_VASINH = 84,  // d = asinh(a)
-  FTM_OP_VACOSH = 85,  // d = acosh(a)
-  FTM_OP_VATANH = 86,  // d = atanh(a)
-  FTM_OP_VERF = 87,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
-  FTM_OP_VERFC = 88,  // d = 1 - erf(a)
-  FTM_OP_VPOW = 89,  // d = a^b
-  FTM_OP_VFLOOR = 90,  // d = floor(a)
-  FTM_OP_VCEIL = 91,  // d = ceil(a)
-  FTM_OP_VROUND = 92,  // d = round(a)
-  FTM_OP_VTRUNC = 93,  // d = trunc(a)
-  FTM_OP_VCVT = 94,  // d = to(a)
-  FTM_OP_VBITC = 95,  // bits of d = bits of a
-  FTM_OP_VIDX = 96,  // d = b + i * r + j * c, for element (i, j) of the map
-  FTM_OP_VPHILOX = 97,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
-  FTM_OP_VGA = 98,  // d = a[i]
-  FTM_OP_COUNT = 99,
+  FTM_OP_ALLREDUCE = 35,  // start: for i in 0..n-1: a[i] = a[i] of process 0 (op) a[i] of process 1 (op) ...
+  FTM_OP_CWAIT = 36,  // wait for collective c
+  FTM_OP_VMOV = 37,  // d = a
+  FTM_OP_VADD = 38,  // d = a + b
+  FTM_OP_VSUB = 39,  // d = a - b
+  FTM_OP_VMUL = 40,  // d = a * b
+  FTM_OP_VFMA = 41,  // d = a * b + c
+  FTM_OP_VDIV = 42,  // d = a / b, for integers trunc(a / b)
+  FTM_OP_VREM = 43,  // d = a - b * trunc(a / b)
+  FTM_OP_VNEG = 44,  // d = -a
+  FTM_OP_VABS = 45,  // d = |a|
+  FTM_OP_VMIN = 46,  // d = min(a, b)
+  FTM_OP_VMAX = 47,  // d = max(a, b)
+  FTM_OP_VMINN = 48,  // d = b if a is NaN, a if b is NaN, else min(a, b)
+  FTM_OP_VMAXN = 49,  // d = b if a is NaN, a if b is NaN, else max(a, b)
+  FTM_OP_VCOPYSIGN = 50,  // d = |a| * sign(b)
+  FTM_OP_VAND = 51,  // d = a & b
+  FTM_OP_VOR = 52,  // d = a | b
+  FTM_OP_VXOR = 53,  // d = a ^ b
+  FTM_OP_VNOT = 54,  // d = ~a
+  FTM_OP_VSHL = 55,  // d = a << b
+  FTM_OP_VSHR = 56,  // d = a >> b
+  FTM_OP_VSHRU = 57,  // d = a >>> b
+  FTM_OP_VCMPEQ = 58,  // d = a == b
+  FTM_OP_VCMPNE = 59,  // d = a != b
+  FTM_OP_VCMPLT = 60,  // d = a < b
+  FTM_OP_VCMPLE = 61,  // d = a <= b
+  FTM_OP_VCMPGT = 62,  // d = a > b
+  FTM_OP_VCMPGE = 63,  // d = a >= b
+  FTM_OP_VSEL = 64,  // d = a if m else b
+  FTM_OP_VEXP = 65,  // d = e^a
+  FTM_OP_VEXP2 = 66,  // d = 2^a
+  FTM_OP_VEXPM1 = 67,  // d = e^a - 1
+  FTM_OP_VLOG = 68,  // d = ln(a)
+  FTM_OP_VLOG1P = 69,  // d = ln(1 + a)
+  FTM_OP_VLOG2 = 70,  // d = log2(a)
+  FTM_OP_VLOG10 = 71,  // d = log10(a)
+  FTM_OP_VSQRT = 72,  // d = sqrt(a)
+  FTM_OP_VRSQRT = 73,  // d = 1 / sqrt(a)
+  FTM_OP_VRCP = 74,  // d = 1 / a
+  FTM_OP_VCBRT = 75,  // d = a^(1/3)
+  FTM_OP_VSIN = 76,  // d = sin(a)
+  FTM_OP_VCOS = 77,  // d = cos(a)
+  FTM_OP_VTAN = 78,  // d = tan(a)
+  FTM_OP_VASIN = 79,  // d = asin(a)
+  FTM_OP_VACOS = 80,  // d = acos(a)
+  FTM_OP_VATAN = 81,  // d = atan(a)
+  FTM_OP_VATAN2 = 82,  // d = atan2(a, b)
+  FTM_OP_VSINH = 83,  // d = sinh(a)
+  FTM_OP_VCOSH = 84,  // d = cosh(a)
+  FTM_OP_VTANH = 85,  // d = tanh(a)
+  FTM_OP_VASINH = 86,  // d = asinh(a)
+  FTM_OP_VACOSH = 87,  // d = acosh(a)
+  FTM_OP_VATANH = 88,  // d = atanh(a)
+  FTM_OP_VERF = 89,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
+  FTM_OP_VERFC = 90,  // d = 1 - erf(a)
+  FTM_OP_VPOW = 91,  // d = a^b
+  FTM_OP_VFLOOR = 92,  // d = floor(a)
+  FTM_OP_VCEIL = 93,  // d = ceil(a)
+  FTM_OP_VROUND = 94,  // d = round(a)
+  FTM_OP_VTRUNC = 95,  // d = trunc(a)
+  FTM_OP_VCVT = 96,  // d = to(a)
+  FTM_OP_VBITC = 97,  // bits of d = bits of a
+  FTM_OP_VIDX = 98,  // d = b + i * r + j * c, for element (i, j) of the map
+  FTM_OP_VPHILOX = 99,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
+  FTM_OP_VGA = 100,  // d = a[i]
+  FTM_OP_COUNT = 101,
 };
 
 constexpr const char* kOpcodeNames[] = {
@@ -152,6 +154,8 @@ constexpr const char* kOpcodeNames[] = {
   "SCAN",
   "SORT",
   "MERGE",
+  "ALLREDUCE",
+  "CWAIT",
   "VMOV",
   "VADD",
   "VSUB",
@@ -386,6 +390,8 @@ constexpr Strip kStripOf[] = {  // by opcode; Count: none
   Strip::Count,
   Strip::Count,
   Strip::Count,
+  Strip::Count,
+  Strip::Count,
   Strip::Mov,
   Strip::Add,
   Strip::Sub,
@@ -531,6 +537,7 @@ enum Flag : uint16_t {
   FTM_FLAG_LSE = 128,
   FTM_FLAG_DOWN = 256,
   FTM_FLAG_ZIP = 512,
+  FTM_FLAG_AVG = 1024,
 };
 
 // A scalar operand: immediate + R[reg], or only the immediate if reg is -1; if scalar is not -1, + the program's i64 scalar of that number.

@@ -295,6 +295,8 @@ TILE_INSTRUCTIONS: dict[str, Callable[[CoreModel, tuple[int, ...]], None]] = {
     "SORT": CoreModel._sort,
     "MERGE": CoreModel._merge,
     "@map": CoreModel._map,
+    "ALLREDUCE": lambda core, item: None,
+    "CWAIT": lambda core, item: None,
     "DWAIT": lambda core, item: core.events.append(WaitEvent(core._slot(item, 0))),
     "DWAITALL": lambda core, item: core.events.append(WaitEvent(None)),
 }

@@ -11,6 +11,7 @@ import hashlib
 from ftm_backend.target import element_types
 from ftm_backend.target.instruction import InstructionDef
 from ftm_backend.target.instructions import (
+    collective,
     control,
     dma,
     map_arithmetic,
@@ -28,6 +29,7 @@ FAMILIES = (
     dma,
     matrix,
     sort_scan,
+    collective,
     map_arithmetic,
     map_logic,
     map_math,

@@ -330,6 +330,12 @@ def _expansion(op: Operation) -> Value:
     return expansion
 
 
+def _alone(op: Operation) -> Value:
+    """Return the tensor of a collective of this process alone, which leaves it as it is."""
+    tensor, _ = op.operands
+    return tensor
+
+
 _REPLACE = {
     "ftm.view": _view,
     "ftm.update": _update,
@@ -339,5 +345,7 @@ _REPLACE = {
     "ftm.scan": _scan,
     "ftm.sort": _sort,
     "ftm.conv_transpose": _expansion,
+    "ftm.all_reduce": _alone,
+    "ftm.collective_wait": _alone,
     "ftm.philox": _philox,
 }

@@ -15,7 +15,7 @@ from ftm_backend.frontend.oplib.schema_annotations import ANNOTATIONS, annotatio
 
 __all__ = ["RECORDS", "OpRecord", "annotation_table", "native_ops"]
 
-FAMILIES = ("math", "shape", "index", "reduce", "matrix", "nn", "random")
+FAMILIES = ("math", "shape", "index", "reduce", "matrix", "nn", "random", "collective")
 """Packages of records, by PyTorch's areas; they do not import each other."""
 
 for _family in FAMILIES:

@@ -20,6 +20,15 @@ from ftm_backend.ir.linalg.strided_layout import Strided
 
 Number = int | float
 
+COLLECTIVE_WAIT = "ftm.collective_wait"
+"""Waits for a collective: its result is that of the collective, complete."""
+
+COLLECTIVES = ("ftm.all_reduce", COLLECTIVE_WAIT)
+"""Communication with other processes; a collective starts here, and runs until its wait."""
+
+IN_PLACE = ("ftm.scatter", *COLLECTIVES)
+"""Operations that are no loop nests, and write over their first tensor."""
+
 
 @dataclass(eq=False, slots=True)
 class Value:
@@ -177,9 +186,10 @@ class FunctionResult:
 class Statement:
     """One operation: a loop nest of extents ``loops``.
 
-    Two kinds of operations are no plain loop nests. ``ftm.scatter`` has no loops and reads its
-    ``tensors`` as a whole. A named operation of linalg (``linalg.matmul``) has its operands both as
-    ``operands`` and as ``tensors``, the latter in the order of the operation's signature.
+    Two kinds of operations are no plain loop nests. ``ftm.scatter`` and the `COLLECTIVES` have no
+    loops and read their ``tensors`` as a whole. A named operation of linalg (``linalg.matmul``) has
+    its operands both as ``operands`` and as ``tensors``, the latter in the order of the operation's
+    signature.
 
     Attributes:
         op: Name of the operation.
@@ -415,13 +425,13 @@ def whole_statement(
     """Make an operation that reads tensors as a whole.
 
     Args:
-        name: ``ftm.scatter`` (no loops), or ``ftm.scan``, ``ftm.sort``, ``ftm.conv_transpose``
-            (loops over the first operand).
+        name: ``ftm.scatter`` or one of `COLLECTIVES` (no loops), or ``ftm.scan``, ``ftm.sort``,
+            ``ftm.conv_transpose`` (loops over the first operand).
         operands: The tensors.
         result: The value that the operation computes; its ``producer`` is set.
         attributes: The operation's attributes.
     """
-    loops = () if name == "ftm.scatter" else operands[0].view.sizes
+    loops = () if name in IN_PLACE else operands[0].view.sizes
     rank = len(loops)
     made = FunctionResult(
         result,
@@ -435,6 +445,31 @@ def whole_statement(
     )
     result.producer = statement
     return statement
+
+
+def collective(
+    name: str, tensor: Tensor, call: Node, attributes: dict[str, Any]
+) -> tuple[Statement, Value]:
+    """Make a collective, or the wait for one, which works in place.
+
+    Args:
+        name: One of `COLLECTIVES`.
+        tensor: The tensor that is written over; for a wait, the result of the collective.
+        call: The runtime scalar with the number of the collective.
+        attributes: The operation's attributes.
+
+    Returns:
+        The statement and its result.
+    """
+    result = Value(tensor.value.dtype, tensor.view.sizes)
+    statement = whole_statement(name, [tensor], result, attributes)
+    statement.results[0].yields = call
+    return statement, result
+
+
+def has_effect(item: Statement | Update | SequentialLoop) -> bool:
+    """Whether an operation does more than compute its results, so that it must not be removed."""
+    return isinstance(item, Statement) and item.op in COLLECTIVES
 
 
 def constant(numbers: Sequence[Number], dtype: str) -> Value:

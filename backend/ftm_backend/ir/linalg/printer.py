@@ -12,6 +12,7 @@ from functools import partial
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
 from ftm_backend.ir.linalg.body_printer import BodyPrinter, constant_text, data_text
 from ftm_backend.ir.linalg.function import (
+    COLLECTIVES,
     Border,
     FunctionResult,
     LinalgFunction,
@@ -302,6 +303,10 @@ class FunctionPrinter:
         names = [self.tensor(t) for t in statement.tensors]
         types = [tensor_type(t.view.sizes, t.value.dtype) for t in statement.tensors]
         result = statement.results[0].value
+        if statement.op in COLLECTIVES:
+            call = statement.results[0].yields
+            names.append(self.scalar(call.payload))
+            types.append(call.dtype)
         words = ", ".join(f'{name} = "{word}"' for name, word in statement.attributes.items())
         attributes = f" {{{words}}}" if words else ""
         self._names[result] = self.define(

@@ -22,6 +22,7 @@ from ftm_backend.ir.linalg.function import (
     Tensor,
     Value,
     Window,
+    collective,
     constant,
     copy_statement,
     nodes_of,
@@ -272,6 +273,13 @@ class FunctionReader:
         value = self.bind(op.results[0])
         self.function.body.append(whole_statement(op.operation.name, operands, value, attributes))
 
+    def _collective(self, op: Operation) -> None:
+        attributes = {name: op.attributes[name].value for name in op.attributes}
+        tensor, call = self.tensors[op.operands[0]], self.scalars[op.operands[1]]
+        statement, result = collective(op.operation.name, tensor, call, attributes)
+        self.function.body.append(statement)
+        self.bind(op.results[0], result)
+
     def _named(self, op: Operation) -> None:
         x, y, start = (self.tensors[o] for o in op.operands)
         attributes = {
@@ -376,5 +384,7 @@ _HANDLERS: dict[str, Handler] = {
     "ftm.scan": FunctionReader._whole,
     "ftm.sort": FunctionReader._whole,
     "ftm.conv_transpose": FunctionReader._whole,
+    "ftm.all_reduce": FunctionReader._collective,
+    "ftm.collective_wait": FunctionReader._collective,
     "linalg.generic": FunctionReader._generic,
 }

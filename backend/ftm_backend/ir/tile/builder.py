@@ -446,6 +446,28 @@ class TileBuilder(OperandWriter):
         first, second, target = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(y, y_slot)
         self._emit("MERGE", first, second, target)
 
+    def all_reduce(
+        self, buffer: BufferAddress, offset: Index, elements: Index, reduction: str, call: str
+    ) -> None:
+        """Start an all-reduce of dense elements, in place.
+
+        Args:
+            buffer: The buffer.
+            offset: First element.
+            elements: Number of elements.
+            reduction: ``add``, ``mul``, ``min``, ``max`` or ``avg``.
+            call: Symbol of the runtime scalar with the number of the collective.
+        """
+        operands = self._address(buffer, offset), self.expr(elements), self._collective(call)
+        self._emit("ALLREDUCE", *operands, suffixes=(reduction.upper(),))
+
+    def wait_for_collective(self, call: str) -> None:
+        """Wait until a collective is complete; ``call`` is that of `all_reduce`."""
+        self._emit("CWAIT", self._collective(call))
+
+    def _collective(self, call: str) -> p.SymbolName:
+        return p.SymbolName(self._scalars.get(call, call))
+
     def map(
         self,
         rows: Index,

@@ -146,6 +146,9 @@ class InstructionReader:
             return self._dims(text)
         if kind == i.ROW_DIMS:
             return self._row_dims(text)
+        if kind == i.SCALAR:
+            is_name = text.isidentifier() and text not in self._names
+            return p.SymbolName(text) if is_name else self._expr(text)
         return self._variable(text)  # the destination of SLDI
 
     # --- instructions

@@ -141,6 +141,8 @@ EFFECTS = {
     "@call": _Effect("call"),
     "DWAIT": _Effect("wait"),
     "DWAITALL": _Effect("waitall"),
+    "ALLREDUCE": _Effect("collective"),
+    "CWAIT": _Effect("collective"),
 }
 """The instructions of the tile IR. The slots of a map are `MapInput` and `MapOutput`."""
 
@@ -155,8 +157,8 @@ class TileInstruction:
         suffixes: As written after the mnemonic, without dots.
         body: Operations of a map.
         kind: ``load``, ``store``, ``gather``, ``scatter``, ``copy`` (these five are DMA),
-            ``compute``, ``index`` (defines ``result``), ``barrier``, ``call``, ``wait`` or
-            ``waitall``.
+            ``compute``, ``index`` (defines ``result``), ``barrier``, ``call``, ``wait``,
+            ``waitall`` or ``collective``.
         reads: Slots that it reads.
         writes: Slots that it writes; an accumulator is in both.
         from_memory: Buffers that it reads other than by DMA.
@@ -182,7 +184,7 @@ class TileInstruction:
             self.reads += [o.tile for o in outputs if o.accumulate]
             self.writes = [o.tile for o in outputs]
             return
-        if self.kind == "index" and (address := self.address) is not None:
+        if self.kind in ("index", "collective") and (address := self.address) is not None:
             self.from_memory = (address.buffer,)
         self.reads, self.writes = self._slots_at(reads), self._slots_at(writes)
         if "ACC" in self.suffixes:
@@ -325,9 +327,9 @@ class TileKernel:
 
     @property
     def can_fault(self) -> bool:
-        """Whether it accesses memory at data-dependent addresses."""
+        """Whether it accesses memory at data-dependent addresses, or communicates."""
         every = instructions(self.body)
-        return any(i.kind in ("gather", "scatter") or i.from_memory for i in every)
+        return any(i.kind in ("gather", "scatter", "collective") or i.from_memory for i in every)
 
     @property
     def has_products(self) -> bool:

@@ -134,7 +134,8 @@ FTM_API void ftm_run(ftm_job* job);
  *
  * Returns 0: success. 1: fault of the program; err has the message with the line of assembly. 2:
  * the same, before any donated input was overwritten. 3: ftm_interrupt stopped it, before any
- * donated input was overwritten; err has the message. */
+ * donated input was overwritten; err has the message. 4: as 2, but a collective had started, so the
+ * job must not be run again. */
 FTM_API int ftm_wait(ftm_job* job, char* err, size_t err_size);
 
 /* Waits at most `milliseconds`. Returns 1 if the job has ended, else 0. The handle stays valid. */
@@ -142,8 +143,47 @@ FTM_API int ftm_poll(const ftm_job* job, uint32_t milliseconds);
 
 /* Requests that a job stop at its next call, backward branch or barrier, and returns at once. The
  * handle stays valid. A job that has overwritten a donated input runs to its end, since stopping
- * would lose that input. */
+ * would lose that input. So does one that has started a collective, since other processes take part
+ * in it. */
 FTM_API void ftm_interrupt(ftm_job* job);
+
+enum ftm_collective_kind { FTM_ALL_REDUCE = 0 };
+enum ftm_reduction {
+  FTM_REDUCTION_ADD = 0,
+  FTM_REDUCTION_MUL = 1,
+  FTM_REDUCTION_MIN = 2,
+  FTM_REDUCTION_MAX = 3,
+  FTM_REDUCTION_AVG = 4,
+};
+
+/* A collective that a program starts, in place. */
+typedef struct {
+  uint32_t struct_size; /* sizeof(ftm_collective)                                               */
+  int32_t kind; /* enum ftm_collective_kind                                             */
+  int32_t reduction; /* enum ftm_reduction                                                   */
+  int32_t dtype; /* enum ftm_dtype                                                       */
+  int64_t call; /* a scalar of the program: the caller's number of this collective; 0:  */
+  /* the process is alone                                               */
+  void* data; /* valid until `wait` returns                                           */
+  uint64_t count; /* elements                                                             */
+} ftm_collective;
+
+/* How collectives are carried out. Called on threads of the machine. Both functions return 0, or 1
+ * with a message in err. Every collective that has started is waited for exactly once, also after a
+ * fault. */
+typedef struct {
+  uint32_t struct_size; /* sizeof(ftm_collectives)                                              */
+  void* user;
+  /* Starts a collective, and does not wait for other processes. Calls are in program order. */
+  int (*start)(void* user, const ftm_collective* collective, char* err, size_t err_size);
+  /* Waits until it is complete. */
+  int (*wait)(void* user, int64_t call, char* err, size_t err_size);
+} ftm_collectives;
+
+/* Sets how collectives are carried out, for jobs that are submitted later. Without it, the process
+ * is alone in every group. A machine may lack this function, and then runs no programs with
+ * collectives for several processes. */
+FTM_API void ftm_set_collectives(ftm_machine* machine, const ftm_collectives* collectives);
 
 /* Turns on (1) or off (0) the recording of spans, for jobs that start later. It costs two readings
  * of the clock for each call and core. A machine may lack this function and the next two. */

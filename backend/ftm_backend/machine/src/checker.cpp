@@ -187,10 +187,6 @@ void Checker::each(const CopyDim* dims, int count, int64_t at, bool to, F f) {
     each(dims + 1, count - 1, at + i * (to ? dims[0].to : dims[0].from), to, f);
 }
 
-void Checker::load_integer(int32_t buffer, int64_t at) {
-  read_element(buffer, at);
-}
-
 void Checker::read_buffer(int32_t buffer, const CopyDim* dims, int count, int64_t at) {
   each(dims, count, at, false, [&](int64_t e) { read_element(buffer, e); });
 }

@@ -37,7 +37,8 @@ class Checker {
  public:
   Checker(Core& core, Shadow& shadow);
 
-  void load_integer(int32_t buffer, int64_t at);
+  void read_element(int32_t buffer, int64_t at);
+  void write_element(int32_t buffer, int64_t at);
   void wait(int32_t number);
   void wait_all() { flights_.clear(); }
   void next_epoch() { ++epoch_; }
@@ -93,8 +94,6 @@ class Checker {
   void read_row(int32_t tile, int32_t number, int64_t row, int64_t first, int64_t end);
   void write_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns);
   void within(int32_t tile, int32_t number, int64_t rows, int64_t columns) const;
-  void read_element(int32_t buffer, int64_t at);
-  void write_element(int32_t buffer, int64_t at);
   template <class F>
   void each(const CopyDim* dims, int count, int64_t at, bool to, F f);
   uint32_t tag() const { return epoch_ << 8 | uint32_t(core_.id); }

@@ -15,6 +15,7 @@
 namespace ftm {
 
 class Checker;
+class Collectives;
 class SpanLog;
 class Team;
 struct MapScratch;
@@ -27,9 +28,9 @@ struct Interrupted : Fault {
   Interrupted() : Fault("was interrupted") {}
 };
 
-// Progress of a run. It leaves `whole` exactly once: because the program overwrites a donated
-// input, or because the user interrupts it.
-enum class Phase : uint8_t { whole, overwritten, stopping };
+// Progress of a run. It is stopped only while it is `whole`: afterwards it has started a
+// collective, and then perhaps overwritten a donated input, or only the latter.
+enum class Phase : uint8_t { whole, communicated, overwritten, stopping };
 
 // Relaxed atomic accesses to state that cores of an incorrect program, which lacks a BARRIER, may
 // write concurrently: each read returns a value that was written.
@@ -136,6 +137,7 @@ struct Core {
   Checker* checker = nullptr; // in checked mode
   SpanLog* spans = nullptr; // if spans are recorded
   Team* team = nullptr;
+  Collectives* collectives = nullptr;
   Turns* turns = nullptr; // null: the other cores run in their own threads
   Counters counters;
   // Where `run_core` goes on.
@@ -201,8 +203,9 @@ void run_store(Core& core, const Dma& dma);
 bool find_destination(
     const Core& core, const Dma& dma, int64_t rows, int64_t columns, uint8_t*& to,
     int64_t& row_bytes);
-// Called before a transfer, or an instruction for it, writes to a buffer.
-void note_write(const Core& core, const Dma& dma);
+// Called before a transfer, an instruction for it, or a collective writes to a buffer.
+void note_write(const Core& core, int32_t buffer);
+void run_all_reduce(Core& core, const AllReduce& operands);
 void run_gather(Core& core, const Dma& dma);
 void run_scatter(Core& core, const Dma& dma, uint16_t flags);
 void run_tile_copy(Core& core, const Matrix& operands);

@@ -193,7 +193,7 @@ bool find_gather_destination(
                      target.base + target.elements * bytes <= source.base;
   if (target.donated || !apart || !find_destination(core, store, rows, columns, to, row_bytes))
     return false;
-  note_write(core, store);
+  note_write(core, store.buffer);
   return true;
 }
 
@@ -217,14 +217,13 @@ int64_t row_offset(const Core& core, const Dma& dma, int64_t i, int64_t index, c
 
 } // namespace
 
-void note_write(const Core& core, const Dma& dma) {
-  if (!core.views[dma.buffer].donated ||
-      core.phase->load(std::memory_order_relaxed) == Phase::overwritten)
-    return;
-  Phase found = Phase::whole;
-  if (!core.phase->compare_exchange_strong(found, Phase::overwritten, std::memory_order_relaxed) &&
-      found == Phase::stopping)
-    throw Interrupted();
+void note_write(const Core& core, int32_t buffer) {
+  if (!core.views[buffer].donated) return;
+  Phase found = core.phase->load(std::memory_order_relaxed);
+  while (found != Phase::overwritten) {
+    if (found == Phase::stopping) throw Interrupted();
+    core.phase->compare_exchange_weak(found, Phase::overwritten, std::memory_order_relaxed);
+  }
 }
 
 bool find_destination(
@@ -294,7 +293,7 @@ void run_store(Core& core, const Dma& dma) {
   }
   const int count = simplify(shape.dims, shape.count);
   reverse(shape.dims, count);
-  note_write(core, dma);
+  note_write(core, dma.buffer);
   uint8_t* to = core.views[dma.buffer].base + offset * bytes;
   copy_elements(to, slot.base, shape.dims, count, bytes, shape.overlapping);
 }
@@ -355,7 +354,7 @@ void run_scatter(Core& core, const Dma& dma, uint16_t flags) {
                                             : Op::Mov;
   const Type type = core.program->buffers[dma.buffer].type;
   reverse(shape.dims, count);
-  note_write(core, dma);
+  note_write(core, dma.buffer);
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
     if (core.checker) core.checker->write_buffer(dma.buffer, shape.dims, count, at, op != Op::Mov);

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "direct_access.h"
+#include "ftm_machine.h"
 #include "image_declarations.h"
 #include "isa_gen.h"
 #include "program.h"
@@ -56,7 +57,7 @@ class Loader : Declarations {
 
   void read_step(const isa::Instruction& in, const Function& function) {
     Program& p = *program_;
-    require(in.opcode <= isa::FTM_OP_MERGE, "an opcode");
+    require(in.opcode <= isa::FTM_OP_CWAIT, "an opcode");
     require(in.predicate < isa::kScalarRegisters, "a predicate");
     Step s{};
     s.opcode = in.opcode;
@@ -127,9 +128,30 @@ class Loader : Declarations {
                 p.windows.back().dims.size() == size_t(3) * in.row_dims,
             "dimensions of a fold");
         break;
+      case isa::FTM_OP_ALLREDUCE:
+        s.target = int32_t(p.all_reduces.size());
+        p.all_reduces.push_back(all_reduce(in));
+        break;
       default: s.a = source(in.v[0]); s.b = source(in.v[1]);
     }
     p.steps.push_back(s);
+  }
+
+  AllReduce all_reduce(const isa::Instruction& in) const {
+    require_buffer(in.buffer);
+    require(writable(in.buffer), "a collective on an input or a constant");
+    return {in.buffer, reduction(in.flags), source(in.v[3]), source(in.v[0]), source(in.v[1])};
+  }
+
+  static int32_t reduction(uint16_t flags) {
+    switch (flags) {
+      case isa::FTM_FLAG_ADD: return FTM_REDUCTION_ADD;
+      case isa::FTM_FLAG_MUL: return FTM_REDUCTION_MUL;
+      case isa::FTM_FLAG_MIN: return FTM_REDUCTION_MIN;
+      case isa::FTM_FLAG_MAX: return FTM_REDUCTION_MAX;
+      case isa::FTM_FLAG_AVG: return FTM_REDUCTION_AVG;
+      default: require(false, "the reduction of a collective"); return 0;
+    }
   }
 
   void require_buffer(int32_t index) const {

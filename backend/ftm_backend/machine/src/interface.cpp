@@ -193,9 +193,12 @@ int ftm_wait(ftm_job* handle, char* err, size_t err_size) {
   job->changed.wait(lock, [&] { return job->ended; });
   tell(err, err_size, job->fault.c_str());
   if (job->fault.empty()) return 0;
-  return job->interrupted                                                        ? 3
-         : job->phase.load(std::memory_order_relaxed) == ftm::Phase::overwritten ? 1
-                                                                                 : 2;
+  if (job->interrupted) return 3;
+  switch (job->phase.load(std::memory_order_relaxed)) {
+    case ftm::Phase::overwritten: return 1;
+    case ftm::Phase::communicated: return 4;
+    default: return 2;
+  }
 }
 
 int ftm_poll(const ftm_job* handle, uint32_t milliseconds) {
@@ -209,6 +212,10 @@ void ftm_interrupt(ftm_job* handle) {
   ftm::Phase found = ftm::Phase::whole;
   handle->job->phase.compare_exchange_strong(
       found, ftm::Phase::stopping, std::memory_order_relaxed);
+}
+
+void ftm_set_collectives(ftm_machine* machine, const ftm_collectives* collectives) {
+  machine->machine.set_collectives(*collectives);
 }
 
 void ftm_record_spans(ftm_machine* machine, int on) {

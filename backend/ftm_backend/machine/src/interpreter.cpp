@@ -1,5 +1,6 @@
 // A core's interpreter loop: executes scalar instructions in place, and calls functions for others.
 #include "checker.h"
+#include "collectives.h"
 #include "core_state.h"
 #include "isa_gen.h"
 #include "span_log.h"
@@ -50,7 +51,7 @@ int64_t load_integer(Core& core, int32_t index, int64_t at) {
   const BufferDecl& b = core.program->buffers[index];
   if (at < 0 || at >= core.views[index].elements)
     throw Fault("reads element " + std::to_string(at) + " of " + core.buffer_name(index));
-  if (core.checker) core.checker->load_integer(index, at);
+  if (core.checker) core.checker->read_element(index, at);
   return integer_at(core.views[index].base + at * type_bytes(b.type), b.type);
 }
 
@@ -166,6 +167,8 @@ Progress run_core(Core& core) {
       case isa::FTM_OP_SCAN: run_scan(core, program.matrices[s.target], s.flags); break;
       case isa::FTM_OP_SORT: run_sort(core, program.matrices[s.target]); break;
       case isa::FTM_OP_MERGE: run_merge(core, program.matrices[s.target]); break;
+      case isa::FTM_OP_ALLREDUCE: run_all_reduce(core, program.all_reduces[s.target]); break;
+      case isa::FTM_OP_CWAIT: core.collectives->wait(a()); break;
       case isa::FTM_OP_FOLD: run_fold(core, program.windows[s.target]); break;
       case isa::FTM_OP_TRANS: run_transpose(core, program.matrices[s.target], s.flags); break;
     }

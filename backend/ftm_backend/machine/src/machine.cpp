@@ -196,6 +196,8 @@ void Machine::run(Job& job) {
       gate_.meet();
     }
   }
+  const std::string failure = collectives_.wait_for_all();
+  if (fault_.empty()) fault_ = failure;
   const auto time = Clock::now() - before;
   choice.note(time, limit, handed_over_);
   finish(job, uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));
@@ -238,6 +240,7 @@ void Machine::seat(Seat& seat, int32_t id) {
   core.id = id;
   core.count = count_;
   core.team = &team_;
+  core.collectives = &collectives_;
   seat.views.resize(program.buffers.size());
   for (size_t i = 0; i < seat.views.size(); ++i)
     seat.views[i] = {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives.h"
 #include "core_state.h"
 #include "ftm_machine.h"
 #include "span_log.h"
@@ -89,6 +90,7 @@ class Machine {
   ftm_stats_data stats() const;
   // Turns the recording of spans on or off, for jobs that start later.
   void record_spans(bool on) { records_spans_ = on; }
+  void set_collectives(const ftm_collectives& table) { collectives_.set_table(table); }
   // Whether this process opened the machine; its threads do not survive a fork.
   bool at_home() const;
 
@@ -120,6 +122,7 @@ class Machine {
   const int64_t process_;
   std::vector<std::unique_ptr<Seat>> seats_;
   Memory gsm_, arena_;
+  Collectives collectives_;
   Team team_; // barriers of the program
   Team gate_; // the end of a job
   std::atomic<uint32_t> turn_{0}; // counts jobs; cores other than 0 wait for the next one

@@ -114,7 +114,7 @@ class MapRun {
           find_destination(core_, dma, out.rows, out.columns, there.base, there.row_bytes) &&
           may_overwrite(there, k);
       if (!out.slot->stored) continue;
-      note_write(core_, dma);
+      note_write(core_, dma.buffer);
       out = there;
     }
   }

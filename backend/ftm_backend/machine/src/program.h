@@ -121,6 +121,12 @@ struct Dma {
 
 struct Matrix { TileRef a, b, c; };
 
+struct AllReduce {
+  int32_t buffer;
+  int32_t reduction; // enum ftm_reduction
+  Source offset, count, call;
+};
+
 // A product whose A is a strided view of a slot: rows and columns are loops over its memory.
 struct Windows {
   Matrix tiles;
@@ -135,7 +141,7 @@ struct Step {
   int32_t predicate;
   bool negated;
   int32_t dst;
-  int32_t target; // SBR: step; else index into calls, dmas, matrices, windows, maps
+  int32_t target; // SBR: step; else index into calls, dmas, matrices, ...
   uint32_t line;
   Source a, b;
 };
@@ -165,6 +171,7 @@ struct Program {
   std::vector<Border> borders;
   std::vector<Matrix> matrices;
   std::vector<Windows> windows;
+  std::vector<AllReduce> all_reduces;
   std::vector<std::unique_ptr<MapPlan>> maps;
   native::CodeMemory code; // of the maps
   std::vector<uint8_t> constants;

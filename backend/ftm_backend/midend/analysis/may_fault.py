@@ -1,4 +1,6 @@
-"""Analysis: which kernels may fault, i.e. have a computed index that is not proved to be in bounds.
+"""Analysis: which kernels may fault.
+
+They have a computed index that is not proved to be in bounds, or communicate with other processes.
 
 A kernel that ran without a fault has checked its indices. A later kernel that uses the same indices
 with the same bounds (an embedding's gradient after the embedding) cannot fault.
@@ -10,7 +12,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ftm_backend.ir.linalg.affine import Affine, volume
-from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
+from ftm_backend.ir.linalg.function import (
+    FunctionResult,
+    Node,
+    Operand,
+    Statement,
+    Value,
+    has_effect,
+    walk,
+)
 from ftm_backend.midend.analysis.integer_ranges import Range, Ranges, type_range_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.symbolic import guarded_equal, may_exceed_one, size_hint
@@ -66,9 +76,10 @@ class FaultAnalysis:
                 self._made[value] = (result, inputs)
         indices = [p for s in kernel.statements for p in _computed_indices(s)]
         unproved = [p for p in indices if not self._proved(p, inputs)]
+        communicates = any(map(has_effect, kernel.statements))
         for computed_index in unproved:
             self._record_bounds(computed_index, inputs)
-        return bool(unproved)
+        return communicates or bool(unproved)
 
     def _proved(self, computed_index: _ComputedIndex, inputs: Inputs) -> bool:
         low, high = self._ranges(computed_index.statement, inputs).of(computed_index.node)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from ftm_backend.ir.linalg.function import (
+    IN_PLACE,
     LinalgFunction,
     SequentialLoop,
     Statement,
@@ -150,7 +151,8 @@ class KernelUses:
 def home_of(value: Value) -> Value:
     """Return the value whose storage ``value`` shares.
 
-    Updates, scatters and loops write over their base, so their results share its storage.
+    Updates, scatters, collectives and loops write over their base, so their results share its
+    storage.
     """
     while value.producer is not None:
         over = written_over(value.producer, value)
@@ -184,7 +186,7 @@ def written_over(maker: Item, value: Value) -> Value | None:
     """Return the computed base of a result.
 
     Args:
-        maker: An update, scatter or loop, or another operation.
+        maker: An update, scatter, collective or loop, or another operation.
         value: One of its results.
 
     Returns:
@@ -195,7 +197,7 @@ def written_over(maker: Item, value: Value) -> Value | None:
         return base if base.producer is not None else None
     if isinstance(maker, Update):
         return maker.base.value if maker.base.value.producer is not None else None
-    return maker.tensors[0].value if maker.op == "ftm.scatter" else None
+    return maker.tensors[0].value if maker.op in IN_PLACE else None
 
 
 def makers_of(value: Value) -> set[Statement]:

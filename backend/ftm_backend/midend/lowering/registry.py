@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.lowering import collective
 from ftm_backend.midend.lowering.attention import backward as attention_backward
 from ftm_backend.midend.lowering.attention import forward as attention
 from ftm_backend.midend.lowering.gemm import col2im, conv_backward
@@ -53,4 +54,5 @@ LOWERINGS: dict[str, KernelLowering] = {
     "strips": KernelLowering(line_buffer.lower),
     "summed-strips": KernelLowering(line_buffer.lower_with_sums),
     "turn": KernelLowering(transpose.lower),
+    "collective": KernelLowering(collective.lower),
 }

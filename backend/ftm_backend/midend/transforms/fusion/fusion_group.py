@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ftm_backend.ir.linalg.affine import volume
-from ftm_backend.ir.linalg.function import Statement
+from ftm_backend.ir.linalg.function import Statement, has_effect
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm import lower as contraction
 from ftm_backend.midend.lowering.loop_nest import transpose
@@ -52,6 +52,8 @@ def single(statement: Statement, machine: MachineParameters, cache: FusionCache)
     """Return the group of one statement."""
     if statement.op == "ftm.scatter" or rows.match_gather(statement) is not None:
         return FusionGroup("rows", [statement])
+    if has_effect(statement):
+        return FusionGroup("collective", [statement], one_core=True)
     if statement.op in ("ftm.scan", "ftm.sort"):
         return FusionGroup(statement.op.removeprefix("ftm."), [statement])
     if statement.op == col2im.OP:

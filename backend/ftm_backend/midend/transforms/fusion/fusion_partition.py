@@ -15,7 +15,16 @@ from heapq import heappop, heappush
 from typing import TypeVar
 
 from ftm_backend.ir.linalg.affine import dot, volume
-from ftm_backend.ir.linalg.function import Operand, SequentialLoop, Statement, Store, Update, Value
+from ftm_backend.ir.linalg.function import (
+    COLLECTIVE_WAIT,
+    Operand,
+    SequentialLoop,
+    Statement,
+    Store,
+    Update,
+    Value,
+    has_effect,
+)
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_candidate import NestCandidate
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores, single
@@ -58,9 +67,13 @@ class FusionPartitioner:
                 if isinstance(producer, Statement) and producer in self._position:
                     bases.setdefault(producer, []).append(update.base.value)
                     _note_store(update, number)
+        started: Statement | None = None  # the last collective: collectives start in order
         for s in statements:
             soft: set[Statement] = set()
             hard: set[Statement] = set()
+            if has_effect(s) and s.op != COLLECTIVE_WAIT:
+                hard |= {started} if started is not None else set()
+                started = s
             for o in s.operands:
                 whole = isinstance(o.value.producer, Update) or o.value.border is not None
                 (hard if whole else soft).update(_makers(o.value.in_memory))
@@ -283,16 +296,35 @@ class FusionPartitioner:
                 self._group[s] = single(s, self._machine, self._cache)
 
     def _sorted(self) -> list[FusionGroup]:
-        """Return the groups in program order as far as dependences allow."""
+        """Return the groups in program order as far as dependences allow.
+
+        Groups that wait for a collective come as late as possible, so that others run meanwhile.
+        """
         groups = list(dict.fromkeys(self._group[s] for s in self._statements))
-        return _topological(
-            groups,
-            {
-                c: {self._group[m] for s in c.statements for m in self._soft[s] | self._hard[s]}
-                - {c}
-                for c in groups
-            },
-        )
+        needs = {
+            c: {self._group[m] for s in c.statements for m in self._soft[s] | self._hard[s]} - {c}
+            for c in groups
+        }
+        return _with_late_waits(_topological(groups, needs), needs)
+
+
+def _with_late_waits(
+    ordered: list[FusionGroup], needs: Mapping[FusionGroup, set[FusionGroup]]
+) -> list[FusionGroup]:
+    """Move each group that waits for a collective before the first group that reads its result."""
+    waits = [c for c in ordered if c.statements[0].op == COLLECTIVE_WAIT]
+    if not waits:
+        return ordered
+    placed: list[FusionGroup] = []
+    left = dict.fromkeys(waits)
+    for group in ordered:
+        if group in left:
+            continue
+        for wait in [w for w in left if w in needs[group]]:
+            del left[wait]
+            placed.append(wait)
+        placed.append(group)
+    return [*placed, *left]
 
 
 def _makers(value: Value) -> set[Statement]:

@@ -4,9 +4,9 @@ Example: ``y = x.clone(); y[0] = 1`` while ``x`` is still read. The update gets 
 and nothing else uses the copy.
 
 Afterwards: - each part of an update is computed by a loop nest, which stores it in its own shape; -
-nothing else uses the base of an update or a scatter; - a tensor that is read as a whole, or through
-a window, is in memory; - each result is computed by an operation of its own, in order; - each
-operation is needed for a result.
+nothing else uses the base of an update, a scatter or a collective; - a tensor that is read as a
+whole, or through a window, is in memory; - each result is computed by an operation of its own, in
+order; - each operation is needed for a result, or has an effect.
 
 Changes the function in place.
 """
@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import (
+    IN_PLACE,
     LinalgFunction,
     Node,
     Operand,
@@ -28,6 +29,7 @@ from ftm_backend.ir.linalg.function import (
     Value,
     WindowPart,
     copy_statement,
+    has_effect,
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.analysis.use_def import FunctionUses
@@ -46,11 +48,11 @@ def resolve_in_place(function: LinalgFunction, machine: MachineParameters) -> Li
 
 
 def drop_unused(function: LinalgFunction) -> None:
-    """Remove the operations that no result depends on."""
+    """Remove the operations that no result depends on, except those with effects."""
     needed = {t.value for t in function.results}
     kept = []
     for item in reversed(function.body):
-        if any(v in needed for v in item.writes()):
+        if has_effect(item) or any(v in needed for v in item.writes()):
             if isinstance(item, SequentialLoop):
                 _trim(item, needed)
             needed.update(item.reads())
@@ -100,8 +102,8 @@ class _InPlaceResolver:
                 self._update(item)
             elif isinstance(item, SequentialLoop):
                 self._repeat(item)
-            elif item.op == "ftm.scatter":
-                self._scatter(item)
+            elif item.op in IN_PLACE:
+                self._own_destination(item)
             elif not item.op.startswith("linalg."):
                 self._in_memory(item, range(len(item.tensors)))
             self._body.append(item)
@@ -192,13 +194,13 @@ class _InPlaceResolver:
 
     # --- whole tensors
 
-    def _scatter(self, scatter: Statement) -> None:
-        dest = scatter.tensors[0]
+    def _own_destination(self, item: Statement) -> None:
+        dest = item.tensors[0]
         if dest.value.splat is not None:
-            self._replace(scatter, 0, self._filled(dest.value.splat, scatter.results[0].value))
+            self._replace(item, 0, self._filled(dest.value.splat, item.results[0].value))
         elif not (self._alone(dest.value) and dest.is_whole):
-            self._replace(scatter, 0, self._copy(dest))
-        self._in_memory(scatter, (1, 2))
+            self._replace(item, 0, self._copy(dest))
+        self._in_memory(item, range(1, len(item.tensors)))
 
     def _in_memory(self, statement: Statement, numbers: Sequence[int]) -> None:
         for number in numbers:
