@@ -77,24 +77,24 @@ FTM_INLINE void few_columns(
     bool acc, int64_t count) {
   vf sum[Rows][Vectors];
 #pragma GCC unroll 16
-  for (int r = 0; r < Rows; ++r)
+  for (int64_t r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
-    for (int v = 0; v < Vectors; ++v) {
+    for (int64_t v = 0; v < Vectors; ++v) {
       const float* from = c + r * ldc + v * kFloats;
       sum[r][v] = !acc ? vf{} : Part ? load_part(from, count) : load<vf>(from);
     }
   for (int64_t p = 0; p < k; ++p, b += ldb) {
 #pragma GCC unroll 16
-    for (int v = 0; v < Vectors; ++v) {
+    for (int64_t v = 0; v < Vectors; ++v) {
       const vf row = Part ? load_part(b, count) : load_floats(b + v * kFloats);
 #pragma GCC unroll 16
-      for (int r = 0; r < Rows; ++r) sum[r][v] = fma(splat(a[r * lda + p]), row, sum[r][v]);
+      for (int64_t r = 0; r < Rows; ++r) sum[r][v] = fma(splat(a[r * lda + p]), row, sum[r][v]);
     }
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < Rows; ++r)
+  for (int64_t r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
-    for (int v = 0; v < Vectors; ++v) {
+    for (int64_t v = 0; v < Vectors; ++v) {
       float* out = c + r * ldc + v * kFloats;
       if (Part) store_part(out, sum[r][v], count);
       else store(out, sum[r][v]);
@@ -105,30 +105,31 @@ FTM_INLINE void few_columns(
 template <class S, int Rows>
 FTM_INLINE void few_dots(
     int64_t k, const float* a, int64_t lda, const S* b, float* c, int64_t ldc, bool acc) {
-  constexpr int kDots = dot_sums(Rows);
+  constexpr int64_t kDots = dot_sums(Rows);
   vf sum[Rows][kDots];
 #pragma GCC unroll 16
-  for (int r = 0; r < Rows; ++r)
+  for (int64_t r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
-    for (int d = 0; d < kDots; ++d) sum[r][d] = vf{};
+    for (int64_t d = 0; d < kDots; ++d) sum[r][d] = vf{};
   int64_t p = 0;
   for (; p + kDots * kFloats <= k; p += kDots * kFloats)
 #pragma GCC unroll 16
-    for (int d = 0; d < kDots; ++d) {
+    for (int64_t d = 0; d < kDots; ++d) {
       const int64_t at = p + d * kFloats;
       const vf row = load_floats(b + at);
 #pragma GCC unroll 16
-      for (int r = 0; r < Rows; ++r) sum[r][d] = fma(load<vf>(a + r * lda + at), row, sum[r][d]);
+      for (int64_t r = 0; r < Rows; ++r)
+        sum[r][d] = fma(load<vf>(a + r * lda + at), row, sum[r][d]);
     }
   for (; p < k; p += kFloats) {
     const int64_t count = k - p < kFloats ? k - p : kFloats;
     const vf row = load_part(b + p, count);
 #pragma GCC unroll 16
-    for (int r = 0; r < Rows; ++r)
+    for (int64_t r = 0; r < Rows; ++r)
       sum[r][0] = fma(load_part(a + r * lda + p, count), row, sum[r][0]);
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < Rows; ++r) {
+  for (int64_t r = 0; r < Rows; ++r) {
 #pragma GCC unroll 16
     for (int d = 1; d < kDots; ++d) sum[r][0] += sum[r][d];
     float& out = c[r * ldc];
