@@ -138,7 +138,7 @@ with CommDebugMode() as mode:
     dist.all_reduce(full(mine))
 assert mode.get_total_counts() == 1
 dist.destroy_process_group()
-print("ok")
+print("ok\\n", end="")  # in one write
 """
 )
 
@@ -178,7 +178,7 @@ host = torch.ones(1)
 dist.all_reduce(host)  # of gloo
 assert host.item() == 2.0
 dist.destroy_process_group()
-print("ok")
+print("ok\\n", end="")  # in one write
 """
 )
 
@@ -215,7 +215,7 @@ if rank == 0:
         text = str(error)
         assert "all_reduce of Float[3], called at" in text and "program.py" in text, text
         assert "on rank 0 of 2 in group" in text and "no answer from rank 1" in text, text
-    print("ok")
+    print("ok\\n", end="")  # in one write
 else:
     __import__("time").sleep(8)
 os._exit(0)

@@ -51,7 +51,7 @@ theirs = mine.clone()
 dist.broadcast(theirs, 0)
 torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-7)
 dist.destroy_process_group()
-print("ok")
+print("ok\\n", end="")  # in one write
 """
 )
 
@@ -114,7 +114,7 @@ work = dist.all_reduce(x, async_op=True)
 work.wait()
 check("async", x, [6.0] * 3)
 dist.destroy_process_group()
-print("ok")
+print("ok\\n", end="")  # in one write
 """
 )
 
