@@ -2,6 +2,7 @@
 
 #include "distributed/reductions.h"
 #include "execute/launcher.h"
+#include "partition/whole_programs.h"
 #include "support/gil.h"
 #include "sync/cut_trace.h"
 
@@ -102,6 +103,9 @@ GroupBackend::GroupBackend(
       options_(c10::make_intrusive<GroupOptions>(timeout)),
       reports_(std::make_shared<FaultReports>(store, rank, size)) {
   carrier_ = make_carrier_(store, rank, size, timeout);
+  if (size > 1) {
+    switch_in_step_with_others();
+  }
   init();
 }
 

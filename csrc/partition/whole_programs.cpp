@@ -1,5 +1,6 @@
 #include "partition/whole_programs.h"
 
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -62,6 +63,20 @@ bool is_whole_compiled(const Hash128& trace) {
   const std::lock_guard<std::mutex> guard(traces.mutex);
   const auto found = traces.by_hash.find(trace);
   return found != traces.by_hash.end() && found->second.is_compiled;
+}
+
+namespace {
+
+std::atomic<bool> in_step{false};
+
+} // namespace
+
+void switch_in_step_with_others() {
+  in_step = true;
+}
+
+bool switches_in_step_with_others() {
+  return in_step;
 }
 
 void clear_whole_programs() {

@@ -22,6 +22,14 @@ void set_whole_compiled(const Hash128& trace);
 // Whether that was noted.
 bool is_whole_compiled(const Hash128& trace);
 
+// Lets whole programs take over at the launch after the one that wants them, which is
+// the same one in all processes, instead of when their compilation happens to end. Pieces and whole
+// round differently, and replicas of a model must stay equal. Called when this process joins a
+// group.
+void switch_in_step_with_others();
+// Whether that was called.
+bool switches_in_step_with_others();
+
 // Forgets all traces.
 void clear_whole_programs();
 

@@ -46,10 +46,12 @@ assert programs() == before + 4, programs() - before
 with model.no_sync():
     model(x).square().mean().backward()
 step()
-mine = model.module[0].weight.detach().clone()
-theirs = mine.clone()
-dist.broadcast(theirs, 0)
-torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-7)
+for parameter in model.parameters():
+    first = parameter.detach().clone()
+    dist.broadcast(first, 0)
+    torch.testing.assert_close(parameter.detach(), first, rtol=1e-6, atol=1e-7)
+    dist.broadcast(grad := parameter.grad.clone(), 0)
+    assert torch.equal(parameter.grad, grad), "gradients are equal bit for bit"
 dist.destroy_process_group()
 print("ok\\n", end="")  # in one write
 """
