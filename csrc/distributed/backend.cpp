@@ -3,11 +3,14 @@
 #include "distributed/reductions.h"
 #include "execute/launcher.h"
 #include "partition/whole_programs.h"
+#include "support/event_log.h"
 #include "support/gil.h"
 #include "sync/cut_trace.h"
 
 #include <ATen/ops/empty.h>
+#include <sys/syscall.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -24,6 +27,31 @@ std::string join(const std::vector<int>& numbers) {
     text += (text.empty() ? "" : ", ") + std::to_string(number);
   }
   return text;
+}
+
+// Logs the time from the beginning to the end of a collective as an event of profiles.
+void log_span(Collective& collective) {
+  const auto begun = std::make_shared<int64_t>(0);
+  collective.begin = [begun, begin = std::move(collective.begin)](
+                         Tensors& inputs, Tensors& outputs) {
+    *begun = nanoseconds_now();
+    return begin(inputs, outputs);
+  };
+  const auto place = python_line(pending_trace().owner);
+  const std::string line = place ? *place : "";
+  collective.end = [begun, line, name = collective.name, end = std::move(collective.end)](
+                       Tensors& inputs, Tensors& outputs) {
+    if (end) {
+      end(inputs, outputs);
+    }
+    int64_t bytes = 0;
+    for (const auto& tensor : outputs) {
+      bytes += static_cast<int64_t>(tensor.nbytes());
+    }
+    add_host_event(
+        {HostEventKind::collective, name, line, *begun, nanoseconds_now(),
+         static_cast<uint64_t>(syscall(SYS_gettid)), bytes});
+  };
 }
 
 // Works that end together.
@@ -115,6 +143,9 @@ Describe GroupBackend::prepare(Collective& collective) {
   collective.begin = [carrier = carrier_, begin = std::move(collective.begin)](
                          Tensors& inputs, Tensors& outputs) { return begin(inputs, outputs); };
   const uint64_t sequence = ++sequence_;
+  if (event_log_is_open()) {
+    log_span(collective);
+  }
   return [reports = reports_, rank = rank_, size = size_, sequence,
           group = pg_desc_.empty() || pg_desc_ == "undefined"
                       ? pg_uid_

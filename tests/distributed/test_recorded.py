@@ -5,6 +5,7 @@ from __future__ import annotations
 from distributed.test_collectives import START
 
 COUNT = """
+import ftm_lazy
 from ftm_lazy import _C
 
 def programs():
@@ -43,6 +44,10 @@ before = programs()
 for _ in range(4):
     step().item()
 assert programs() == before + 4, programs() - before
+with ftm_lazy.profile() as profile:
+    step()
+spans = [e for e in profile.events.host if e.kind == "collective" and e.name == "all_reduce"]
+assert len(spans) >= 2 and all(e.end > e.begin and e.bytes and e.line for e in spans), spans
 with model.no_sync():
     model(x).square().mean().backward()
 step()
