@@ -152,6 +152,9 @@ def _init(
 ) -> None:
     """Set the compiled ops and the compiler, and open the machine ("" for none)."""
 
+def _launch_collectives() -> None:
+    """Launch the pending traces that have collectives."""
+
 def _shutdown(patience: float) -> None:
     """Stop the recorder's threads at the end of the process."""
 
