@@ -135,6 +135,17 @@ func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<
 """What other front ends leave: PyTorch has no cube root, and its comparisons are ordered ones."""
 
 
+COLLECTIVE = """
+func.func @main(%x: tensor<8xf32>, %call: i64) -> tensor<8xf32> {{
+  %0 = "ftm.all_reduce"(%x, %call) {{reduction = "{}"}} : (tensor<8xf32>, i64) -> tensor<8xf32>
+  %1 = "ftm.collective_wait"(%0, %call) : (tensor<8xf32>, i64) -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}}
+"""
+"""What the recorder leaves of `torch.distributed.all_reduce`."""
+REDUCTIONS = ("add", "mul", "min", "max", "avg")
+
+
 def compiled() -> Iterator[str]:
     """The assembly of all programs."""
     torch.manual_seed(0)
@@ -144,7 +155,8 @@ def compiled() -> Iterator[str]:
         options = CompileOptions(machine=machine)
         for function, arguments in PROGRAMS.values():
             yield driver.compile(str(capture.function(function, *arguments()).trace), options).asm
-        yield str(driver.run_from("linalg", LINALG, "asm", options))
+        for text in (LINALG, *map(COLLECTIVE.format, REDUCTIONS)):
+            yield str(driver.run_from("linalg", text, "asm", options))
 
 
 @pytest.fixture(scope="module")

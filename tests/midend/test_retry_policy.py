@@ -188,7 +188,7 @@ def test_statements_get_kernels_of_their_own(
 def test_tiles_get_smaller(
     monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]
 ) -> None:
-    monkeypatch.setattr(tiling, "element_bytes", lambda axes: 1)
+    monkeypatch.setattr(tiling, "element_bytes", lambda axes, tiled: 1)
     monkeypatch.setattr(tiling, "_SHARE", 1)
     check(ADD, "host", 1)
     assert any("of the scratchpads" in message for message in undone())
