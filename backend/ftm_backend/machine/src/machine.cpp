@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cfenv>
 #include <chrono>
+#include <utility>
 
 #include "checker.h"
 #include "isa_gen.h"
@@ -16,6 +17,9 @@ using Clock = std::chrono::steady_clock;
 
 // A program that takes no longer in turns is not tried in threads.
 constexpr std::chrono::microseconds kShort(300);
+// A program that takes longer always has a thread for each core: waiting at barriers is little of
+// its time, and one slow run, as when another process starts, must not leave it to one thread.
+constexpr std::chrono::milliseconds kLong(5);
 constexpr ThreadChoice::Duration kUnknown = ThreadChoice::Duration::zero();
 
 constexpr const char* kForked =
@@ -44,19 +48,22 @@ class DefaultRounding {
 ThreadChoice::Duration ThreadChoice::limit() {
   if (is_new_) return kShort;
   if (threads_ == kUnknown) return turns_ == kUnknown ? kUnknown : kShort;
+  if (threads_ > kLong) return kUnknown;
   if (turns_ == kUnknown) return threads_;
   const bool are_turns_faster = turns_ <= threads_;
   if (--wait_ < 0) {
     wait_ = next_wait_;
     next_wait_ = std::min(2 * next_wait_, kMostWait);
+    is_retried_ = true;
     return are_turns_faster ? kUnknown : threads_;
   }
   return are_turns_faster ? std::max<Duration>(threads_ * 3 / 2, kShort) : kUnknown;
 }
 
 void ThreadChoice::note(Duration time, Duration limit, bool handed_over) {
+  const bool is_first = std::exchange(is_retried_, false); // the load may be another one now
   const auto mix = [&](Duration& mean) {
-    mean = mean == kUnknown || mean == Duration::max() ? time : (mean * 3 + time) / 4;
+    mean = is_first || mean == kUnknown || mean == Duration::max() ? time : (mean * 3 + time) / 4;
   };
   if (limit == kUnknown) {
     mix(threads_);

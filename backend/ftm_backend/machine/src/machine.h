@@ -25,7 +25,7 @@ namespace ftm {
 // Chooses whether a program's cores run in turns on one thread or each in its own. Meeting at a
 // barrier takes threads 5 microseconds where processors are idle, and a hundred where they are not,
 // so this depends on the program and on the machine's load: both ways are timed, and the slower one
-// is tried again from time to time.
+// is tried again from time to time. Long programs always run in threads.
 class ThreadChoice {
  public:
   using Duration = std::chrono::nanoseconds;
@@ -36,7 +36,7 @@ class ThreadChoice {
   void note(Duration time, Duration limit, bool handed_over);
 
  private:
-  bool is_new_ = true;
+  bool is_new_ = true, is_retried_ = false;
   Duration threads_{0}, turns_{0}; // of runs each way; 0: unknown
   int wait_ = kFirstWait, next_wait_ = kFirstWait; // runs until the slower way is tried again
 
