@@ -43,11 +43,24 @@ constexpr int32_t kKernels = 0; // row of the kernels, one after the other
 constexpr int32_t kRanges = 1; // row of record_function ranges
 constexpr int32_t kFirstCore = 2; // rows of the cores
 
+constexpr const char* kHooks = "ftm_lazy.profiler.module_hooks";
+
+// Imports the Python part before a session starts. PyTorch's tracer of Python functions keeps
+// pointers to their code, and that of a module's body is freed after the import.
+void import_hooks() {
+  const GilAcquire gil;
+  try {
+    py::module_::import(kHooks);
+  } catch (py::error_already_set&) {
+    // `follow_modules` warns.
+  }
+}
+
 // Lets Python follow modules while a session records, through ftm_lazy.profiler.
 void follow_modules(bool on) {
   const GilAcquire gil;
   try {
-    py::module_::import("ftm_lazy.profiler.module_hooks").attr(on ? "install" : "remove")();
+    py::module_::import(kHooks).attr(on ? "install" : "remove")();
   } catch (py::error_already_set& error) {
     TORCH_WARN("profiles have no names of modules: ", error.what());
   }
@@ -229,6 +242,7 @@ class DeviceProfiler final : public libkineto::IActivityProfiler {
     if (types.count(ActivityType::CONCURRENT_KERNEL) == 0) {
       return nullptr;
     }
+    import_hooks();
     return std::make_unique<ProfileSession>();
   }
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(

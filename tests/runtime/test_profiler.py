@@ -10,6 +10,7 @@ from torch.autograd import DeviceType
 from torch.cuda import _memory_viz as memory_viz
 
 import ftm_lazy
+from python_process import run_python
 from runtime import profiled_programs
 from runtime.profiled_programs import network, trainer
 
@@ -177,3 +178,16 @@ def test_assembly_and_profile_name_kernels_after_the_same_operations():
         scaled().cpu()
     assert calls == [kernel.ops for kernel in made.events.kernels]
     assert calls == ["layer_norm+softmax", "cumsum"]
+
+
+FIRST_PROFILE = """
+import torch
+with torch.profiler.profile(with_stack=True) as profile:
+    torch.ones(3).sum()
+print(len(profile.key_averages()) > 0)
+"""
+
+
+def test_nothing_is_imported_while_python_functions_are_traced():
+    """PyTorch's tracer would keep names in the code of modules, which is freed."""
+    assert run_python(FIRST_PROFILE).stdout.splitlines()[-1] == "True"
