@@ -49,10 +49,9 @@ constexpr const char* kHooks = "ftm_lazy.profiler.module_hooks";
 // pointers to their code, and that of a module's body is freed after the import.
 void import_hooks() {
   const GilAcquire gil;
-  try {
-    py::module_::import(kHooks);
-  } catch (py::error_already_set&) {
-    // `follow_modules` warns.
+  const auto hooks = py::reinterpret_steal<py::object>(PyImport_ImportModule(kHooks));
+  if (!hooks) {
+    PyErr_Clear(); // `follow_modules` warns
   }
 }
 
