@@ -125,7 +125,7 @@ def _vit() -> nn.Module:
 def _random(
     make: Callable[[torch.Generator], Tensor], classes: int, targets: tuple[int, ...]
 ) -> Callable[[], Iterator[Batch]]:
-    """Return a function that yields random batches, of which four repeat."""
+    """Return a function that yields four random batches again and again."""
 
     def batches() -> Iterator[Batch]:
         generator = torch.Generator().manual_seed(1)

@@ -132,7 +132,7 @@ GroupBackend::GroupBackend(
       reports_(std::make_shared<FaultReports>(store, rank, size)) {
   carrier_ = make_carrier_(store, rank, size, timeout);
   if (size > 1) {
-    switch_in_step_with_others();
+    make_takeover_deterministic();
   }
   init();
 }

@@ -26,6 +26,7 @@ struct Launches {
 struct LaunchedTraces {
   std::mutex mutex; // no other lock is acquired while it is held
   std::unordered_map<Hash128, Launches, Hash128Hasher> by_hash;
+  std::atomic<bool> is_deterministic{false};
 };
 
 LaunchedTraces& launched_traces() {
@@ -65,18 +66,12 @@ bool is_whole_compiled(const Hash128& trace) {
   return found != traces.by_hash.end() && found->second.is_compiled;
 }
 
-namespace {
-
-std::atomic<bool> in_step{false};
-
-} // namespace
-
-void switch_in_step_with_others() {
-  in_step = true;
+void make_takeover_deterministic() {
+  launched_traces().is_deterministic = true;
 }
 
-bool switches_in_step_with_others() {
-  return in_step;
+bool is_takeover_deterministic() {
+  return launched_traces().is_deterministic;
 }
 
 void clear_whole_programs() {

@@ -22,13 +22,12 @@ void set_whole_compiled(const Hash128& trace);
 // Whether that was noted.
 bool is_whole_compiled(const Hash128& trace);
 
-// Lets whole programs take over at the launch after the one that wants them, which is
-// the same one in all processes, instead of when their compilation happens to end. Pieces and whole
-// round differently, and replicas of a model must stay equal. Called when this process joins a
-// group.
-void switch_in_step_with_others();
+// Lets whole programs take over at a launch that only the launches before decide, instead of when a
+// compilation happens to end. A process calls it when it joins a group: pieces and whole round
+// differently, and replicas of a model must stay equal.
+void make_takeover_deterministic();
 // Whether that was called.
-bool switches_in_step_with_others();
+bool is_takeover_deterministic();
 
 // Forgets all traces.
 void clear_whole_programs();

@@ -80,7 +80,7 @@ void launch(PendingTrace& pending, CutReason why) {
     unit.job->origin.launched_at = line;
   }
   build(std::move(plan.units), why);
-  if (plan.whole && uses_machine() && !switches_in_step_with_others()) {
+  if (plan.whole && uses_machine() && !is_takeover_deterministic()) {
     announce_to_python({{&plan.whole->trace, plan.whole->request}}, [hash = plan.whole->hash] {
       set_whole_compiled(hash);
     });

@@ -46,7 +46,7 @@ def test_gradients(name: str, cores: int) -> None:
 def use_plan(
     monkeypatch: pytest.MonkeyPatch, keys: int, queries: int, cores: int, rounds: int, slots: int
 ) -> None:
-    """Lower with groups of ``cores`` cores, each of which holds ``rounds`` slices of all keys."""
+    """Lower with groups of ``cores`` cores; a core holds ``rounds`` slices of all keys."""
     while (cores * rounds - 1) * -(-keys // (cores * rounds)) >= keys:  # an empty slice
         cores, rounds = (cores, rounds - 1) if rounds > 1 else (cores - 1, rounds)
     held = -(-keys // (cores * rounds))

@@ -169,8 +169,7 @@ class AllReduce(FTM.Operation, name="all_reduce"):
 
     The collective starts here. Its result is complete at `CollectiveWait`; nothing else may use it.
     call (i64): the number by which the caller knows the collective, 0 for one of this process
-    alone. reduction: "add", "mul", "min",
-    "max" or "avg".
+    alone. reduction: "add", "mul", "min", "max" or "avg".
     """
 
     result: Result

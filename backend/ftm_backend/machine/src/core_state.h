@@ -198,8 +198,7 @@ Progress run_core(Core& core);
 void run_load(Core& core, const Dma& dma);
 void run_store(Core& core, const Dma& dma);
 // Sets where a store would write rows of adjacent elements, for an instruction that writes them
-// instead.
-// Returns false if the store has another shape, or would fault.
+// instead. Returns false if the store has another shape, or would fault.
 bool find_destination(
     const Core& core, const Dma& dma, int64_t rows, int64_t columns, uint8_t*& to,
     int64_t& row_bytes);

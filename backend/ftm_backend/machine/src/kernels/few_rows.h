@@ -12,7 +12,7 @@ namespace ftm {
 namespace FTM_ISA {
 
 // Rows of B whose products are added to C in one pass over its columns, and vectors of columns in
-// registers. Rows are read in the order of memory, as far as possible: prefetchers follow it.
+// registers. Rows are read in the order of memory where possible, because prefetchers follow it.
 constexpr int kPassRows = 8, kPassVectors = 2;
 constexpr int kGroup = 4; // rows of A that are multiplied at once: more need too many registers
 // Independent sums of a dot product: as many as a multiplication takes cycles.

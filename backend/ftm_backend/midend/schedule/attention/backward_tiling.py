@@ -64,7 +64,7 @@ def fits(pattern: AttentionBackwardPattern, machine: MachineParameters) -> bool:
 def _sizes(
     pattern: AttentionBackwardPattern, machine: MachineParameters, cores: int
 ) -> Iterator[BackwardSizes]:
-    """Yield candidates, of which some may not fit."""
+    """Yield candidates; some may not fit."""
     *_, queries, keys, _, _ = pattern.extents
     room = _USABLE_AM * machine.am_bytes
     widths = machine.mm_widths(pattern.accumulator)

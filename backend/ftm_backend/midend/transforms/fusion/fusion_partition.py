@@ -296,7 +296,7 @@ class FusionPartitioner:
                 self._group[s] = single(s, self._machine, self._cache)
 
     def _sorted(self) -> list[FusionGroup]:
-        """Return the groups in program order as far as dependences allow.
+        """Return the groups in program order, except where dependences need another one.
 
         Groups that wait for a collective come as late as possible, so that others run meanwhile.
         """

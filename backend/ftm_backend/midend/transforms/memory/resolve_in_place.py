@@ -3,10 +3,13 @@
 Example: ``y = x.clone(); y[0] = 1`` while ``x`` is still read. The update gets a copy as its base,
 and nothing else uses the copy.
 
-Afterwards: - each part of an update is computed by a loop nest, which stores it in its own shape; -
-nothing else uses the base of an update, a scatter or a collective; - a tensor that is read as a
-whole, or through a window, is in memory; - each result is computed by an operation of its own, in
-order; - each operation is needed for a result, or has an effect.
+Afterwards:
+
+- a loop nest computes each part of an update, and stores it in its own shape;
+- nothing else uses the base of an update, a scatter or a collective;
+- a tensor that is read as a whole, or through a window, is in memory;
+- an operation of its own computes each result, in order;
+- each operation is needed for a result, or has an effect.
 
 Changes the function in place.
 """
