@@ -160,6 +160,26 @@ def test_maps_move_single_runs(op: str, algorithm: str) -> None:
     assert all(re.search(r", 1@\d+ \| ", line) for line in loads)
 
 
+def test_equal_shapes_do_not_hide_another_start() -> None:
+    """Winograd computes a sum that starts at zero, not one that starts at another result."""
+    machine = replace(presets.load("host"), choices=(("conv2d", "winograd-2x2"),), cores=1)
+    convolution = Convolution(DENSE, 0, "f32")
+    convolution.images, convolution.channels, convolution.filters = 1, 4, 8
+    convolution.stride = convolution.dilation = convolution.padding = (1, 1)
+    convolution.window, convolution.size = (3, 3), (6, 6)
+    rng = np.random.default_rng(0)
+    convolution.x = torch.from_numpy(rng.standard_normal((1, 4, 6, 6)))
+    convolution.weight = torch.from_numpy(rng.standard_normal((8, 4, 3, 3)))
+    once = convolution.text()
+    (begin,) = re.findall(
+        r"  %r = [^:]*: tensor<2xi64>,[^:]*: tensor<2xi64>}[^\n]*\n[^\n]*\n", once
+    )
+    again = begin.replace("%r =", "%s =").replace("outs(%i", "outs(%r")
+    twice = once.replace(begin, begin + again).replace("return %r", "return %s")
+    (got,) = run(twice, convolution.inputs, machine, 1)
+    np.testing.assert_allclose(got, 2 * convolution.wanted(), rtol=0, atol=1e-4)
+
+
 def test_a_single_filter_has_no_winograd() -> None:
     """Its products are no products of matrices, which have a price."""
     machine = replace(presets.load("host"), cores=1)

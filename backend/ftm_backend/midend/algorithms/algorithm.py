@@ -10,14 +10,21 @@ compute the operation as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ftm_backend.ir.linalg.function import LinalgFunction, Statement
+from ftm_backend.ir.linalg.function import (
+    LinalgFunction,
+    SequentialLoop,
+    Statement,
+    Tensor,
+    Update,
+    copy_statement,
+)
 from ftm_backend.pass_manager import Requirement
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["Algorithm", "NamedOperation"]
+__all__ = ["Algorithm", "NamedOperation", "replace_operation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +64,27 @@ class NamedOperation:
     decision: str
     algorithms: tuple[Algorithm, ...]
     operands: int
+
+
+def replace_operation(
+    function: LinalgFunction,
+    operation: Statement,
+    items: Sequence[Statement | Update | SequentialLoop],
+    computed: Tensor,
+) -> None:
+    """Replace an operation by others, and a copy of what they compute.
+
+    Args:
+        function: The function, changed in place.
+        operation: The operation, in the function's body.
+        items: What replaces it, in order.
+        computed: The part of their results that is the operation's result.
+    """
+    value = operation.results[0].value
+    last = copy_statement(computed)
+    last.results[0].value, value.producer = value, last
+    for item in (*items, last):
+        if isinstance(item, Statement):
+            item.origins = operation.origins
+    position = function.body.index(operation)
+    function.body[position : position + 1] = [*items, last]

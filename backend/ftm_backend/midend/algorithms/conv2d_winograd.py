@@ -41,7 +41,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.named_ops import named_statement
 from ftm_backend.ir.linalg.strided_layout import Strided
-from ftm_backend.midend.algorithms.algorithm import Algorithm
+from ftm_backend.midend.algorithms.algorithm import Algorithm, replace_operation
 from ftm_backend.midend.algorithms.unpadded_input import unpadded
 from ftm_backend.midend.algorithms.winograd_transform import (
     WINDOW,
@@ -183,15 +183,7 @@ def _apply(results: int, function: LinalgFunction, operation: Statement) -> None
     computed = _transformed_output(tiling, products.results[0].value, items)
     _, _, rows, columns = result.value.shape
     view = Strided.whole(tiling.computed).slice(0, 0, rows).slice(1, 0, columns)
-    last = copy_statement(Tensor(computed, view.permute((2, 3, 0, 1))))
-    last.results[0].value = result.value
-    result.value.producer = last
-    items.append(last)
-    for item in items:
-        if isinstance(item, Statement):
-            item.origins = operation.origins
-    position = function.body.index(operation)
-    function.body[position : position + 1] = items
+    replace_operation(function, operation, items, Tensor(computed, view.permute((2, 3, 0, 1))))
 
 
 def _transformed_input(tiling: _Tiling, x: Tensor, dtype: str, items: list[Item]) -> Value:

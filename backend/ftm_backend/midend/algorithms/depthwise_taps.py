@@ -29,7 +29,7 @@ from ftm_backend.ir.linalg.function import (
     copy_statement,
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
-from ftm_backend.midend.algorithms.algorithm import Algorithm
+from ftm_backend.midend.algorithms.algorithm import Algorithm, replace_operation
 from ftm_backend.midend.algorithms.unpadded_input import unpadded
 from ftm_backend.symbolic import ceildiv
 from ftm_backend.target.presets import MachineParameters
@@ -161,15 +161,8 @@ def _apply(function: LinalgFunction, operation: Statement) -> None:
         )
     whole = Strided.whole((channels, images, rows.extent, columns.extent))
     view = whole.slice(2, 0, rows.results).slice(3, 0, columns.results).permute((1, 0, 2, 3))
-    last = copy_statement(Tensor(maps[-1].results[0].value, view))
-    last.results[0].value = result.value
-    result.value.producer = last
-    items = [*moves, *maps, last]
-    for item in items:
-        if isinstance(item, Statement):
-            item.origins = operation.origins
-    position = function.body.index(operation)
-    function.body[position : position + 1] = items
+    computed = Tensor(maps[-1].results[0].value, view)
+    replace_operation(function, operation, [*moves, *maps], computed)
 
 
 def _sum_of_products(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
+from math import prod
 
 from ftm_backend.ir.linalg.function import Node
 
@@ -40,19 +41,12 @@ def transform_matrices(results: int) -> tuple[Matrix, Matrix, Matrix]:
         output.append((*(p**power for p in points), Fraction(power == results - 1)))
     for point in points:
         others = [p for p in points if p != point]
-        scale = _product([point - p for p in others])
+        scale = prod(point - p for p in others)
         weight.append(tuple(point**power / scale for power in range(WINDOW)))
         data.append((*_polynomial(others), Fraction(0)))
     weight.append((*(Fraction(0),) * (WINDOW - 1), Fraction(1)))
     data.append(tuple(_polynomial(points)))
     return tuple(output), tuple(weight), tuple(data)
-
-
-def _product(numbers: Sequence[Fraction]) -> Fraction:
-    result = Fraction(1)
-    for number in numbers:
-        result *= number
-    return result
 
 
 def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:

@@ -16,20 +16,26 @@ from math import inf
 from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement
 from ftm_backend.midend.algorithms.algorithm import Algorithm
 from ftm_backend.midend.algorithms.registry import NAMED_OPERATIONS
+from ftm_backend.midend.analysis.structural_key import statement_key
 from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.transforms.memory.resolve_in_place import drop_unused
+from ftm_backend.symbolic import current_env
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["choose_algorithm", "take_defaults"]
 
 
 def choose_algorithm(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
-    """Rewrite named operations; inside of sequential loops by their default algorithm."""
+    """Rewrite named operations; inside of sequential loops by their default algorithm.
+
+    Equal layers of a network are estimated once. Symbolic sizes are not compared for that, because
+    a comparison becomes a guard of the program.
+    """
     estimated: dict[Hashable, dict[str, float]] = {}
     for name in NAMED_OPERATIONS:
         operations = _open_operations(function, name)
         for operation in operations:
-            key = _key(operation)
+            key = statement_key(operation)[0] if current_env() is None else operation
             if key not in estimated:
                 estimated[key] = _costs(operation, machine)
             _choice(operation, machine, estimated[key]).apply(function, operation)
@@ -47,15 +53,6 @@ def _open_operations(function: LinalgFunction, name: str) -> list[Statement]:
         for item in function.body
         if isinstance(item, Statement) and item.op == name and len(item.tensors) == operands
     ]
-
-
-def _key(operation: Statement) -> Hashable:
-    """Return what estimates depend on, so that equal layers of a network are estimated once."""
-    tensors = tuple(
-        (t.view, t.value.dtype, t.value.shape, t.value.splat is None, t.value.border is None)
-        for t in operation.tensors
-    )
-    return operation.op, operation.loops, str(operation.attributes), tensors
 
 
 def _costs(operation: Statement, machine: MachineParameters) -> dict[str, float]:
