@@ -14,9 +14,9 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.retry_policy import Restrictions
-from ftm_backend.midend.schedule.gemm import candidate_tile_sizes, panel_schedule
+from ftm_backend.midend.schedule.gemm import candidate_tile_sizes, panel_search
+from ftm_backend.midend.schedule.gemm.kernel_schedule import schedule_statements
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import tune
@@ -168,7 +168,7 @@ def test_transposed_convolution(name: str) -> None:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Blocks of few windows, so that they are rows of small images, too."""
-    caches = (col2im._plan, panel_schedule.fitting_plan, panel_schedule._coarse)
+    caches = (panel_search.panel_schedule, panel_search._coarse)
     for cache in caches:
         cache.cache_clear()
     monkeypatch.setattr(candidate_tile_sizes, "LARGE_FEATURE_MAP", 0)
@@ -205,9 +205,9 @@ def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> Non
     """Where cores share them, their rows are put together on chip."""
     text, arrays, wanted = gradient("few windows", dtype)
     (made,) = folded(text)
-    plan = col2im.planned([made], M7032)
-    assert plan is not None
-    assert plan.split_rows
+    found = schedule_statements("fold", [made], M7032)
+    assert found is not None and found.plan is not None
+    assert found.plan.split_rows
     got = run(text, arrays, dtype, cores)
     np.testing.assert_allclose(
         got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max()
@@ -264,15 +264,15 @@ def test_a_plan_costs_what_is_charged(side: int, window: int, stride: int) -> No
     """Within 10%; where all is over soon, within 20%."""
     text = convolution(side, window, stride, backward=True)
     (made,) = folded(text)
-    plan = col2im.planned([made], M7032)
-    assert plan is not None
+    found = schedule_statements("fold", [made], M7032)
+    assert found is not None and found.plan is not None
     profile = cycle_model.model(
         driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8)),
         machine="m7032",
         cores=8,
     )
     charged = sum(kernel.cycles for kernel in profile.kernels if kernel.flops)
-    assert plan.cycles == pytest.approx(charged, rel=0.1 if side > 14 else 0.2)
+    assert found.plan.cycles == pytest.approx(charged, rel=0.1 if side > 14 else 0.2)
 
 
 VIEWS = {

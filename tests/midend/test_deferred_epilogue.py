@@ -14,8 +14,9 @@ from ftm_backend import assembler, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
 from ftm_backend.midend.schedule.gemm import contraction_schedule
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule, panel_plan
-from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TileCut, TilingProblem
+from ftm_backend.midend.schedule.gemm.panel_search import panel_schedule
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
+from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TileCut, TilingProblem
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
 
@@ -77,20 +78,20 @@ def _cut(extent: int, size: int) -> TileCut:
 
 def _force(
     monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int
-) -> list[PanelSchedule]:
+) -> list[Schedule]:
     """Force the plan of the product, and return the plans."""
     (rows, columns, share), (m_outer, keep) = GRIDS[grid], LOOPS[loops]
     trans_a, _, transpose_c, b_layout, chunks = FORMS[form]
     m, k, made = _cut(M, 6), _cut(K, k_size), []
 
-    def chosen(
-        problems: list[TilingProblem], machine: MachineParameters
-    ) -> tuple[int, PanelSchedule]:
+    def chosen(problems: list[TilingProblem], machine: MachineParameters) -> tuple[int, Schedule]:
         late = -(-chunks // k.blocks)
         made.append(
-            PanelSchedule(
-                m, _cut(N, 16), k, chunks, -(-m.blocks // chunks), rows, columns, share, m_outer, keep, "gsm" if share == "a" else "sm",
-                trans_a, b_layout, transpose_c, 2, 1.0, 1.0, 1.0, deferred_chunks=late,
+            Schedule(
+                depth=2, m=m, n=_cut(N, 16), k=k, chunks=chunks, row_groups=rows,
+                column_groups=columns, share=share, m_outer=m_outer, keep_outer=keep,
+                a_space="gsm" if share == "a" else "sm", trans_a=trans_a, b_layout=b_layout,
+                transpose_c=transpose_c, c_buffers=2, deferred_chunks=late,
             )
         )  # fmt: skip
         return 0, made[-1]
@@ -142,9 +143,9 @@ def test_updates_of_parameters_are_finished_late() -> None:
     item = OperandTraffic("f32", (0, 768), False, (False, True), 768)
     a = OperandTraffic("f32", (3072, 0), False, (True, False), 3072)
     problem = TilingProblem((), (3072,), (768,), (1024,), a, item, item, "f32", 6, 3, 20, 20, 2.0)
-    plan = panel_plan(problem, M7032)
+    plan = panel_schedule(problem, M7032)
     assert plan.deferred_chunks and plan.c_buffers == 2
-    alone = panel_plan(
+    alone = panel_schedule(
         replace(
             problem,
             epilogue_tiles=0,

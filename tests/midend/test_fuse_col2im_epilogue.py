@@ -13,7 +13,7 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import KernelModule
-from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.schedule.gemm.kernel_schedule import schedule_statements
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE, tune
@@ -186,14 +186,14 @@ def test_moved_where_it_pays() -> None:
     (fold,) = (k for k in kernels if k.kind == "fold")
     assert len(fold.statements) == 2
     assert not any(k.kind == "nest" for k in kernels)
-    plan = col2im.planned(fold.statements, M7032)
-    assert plan is not None
+    found = schedule_statements("fold", fold.statements, M7032)
+    assert found is not None and found.plan is not None
     profile = cycle_model.model(
         driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8)),
         machine="m7032",
         cores=8,
     )
-    assert plan.cycles == pytest.approx(
+    assert found.plan.cycles == pytest.approx(
         sum(kernel.cycles for kernel in profile.kernels if kernel.flops), rel=0.12
     )
 

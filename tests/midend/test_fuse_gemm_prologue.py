@@ -17,7 +17,7 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.program import KernelProgram
-from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule_with_prologue
+from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE, tune
@@ -217,7 +217,7 @@ def test_a_network_s_first_weights_pay() -> None:
     program = planned(product, 8)
     assert program.kernels[0].kind == "computed"
     (kernel,) = [k for k in program.kernels if k.kind == "computed"]
-    plan = schedule_with_prologue(kernel.aligned, kernel.statements[:-1], kernel.machine).plan
+    plan = find_schedule(kernel.aligned, kernel.machine, kernel.statements[:-1]).plan
     text = compiled(program)
     (charged,) = [
         k.cycles

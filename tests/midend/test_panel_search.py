@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ftm_backend.midend.schedule.gemm import panel_schedule
+from ftm_backend.midend.schedule.gemm import panel_search, planner
 from ftm_backend.midend.schedule.gemm.panel_cost import PricedPlan, price
 from ftm_backend.midend.schedule.gemm.panel_options import PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_search_space import PanelSearchSpace
-from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TilingProblem
+from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TilingProblem
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
 
@@ -76,20 +76,20 @@ def machine(draw: random.Random) -> MachineParameters:
 def test_the_cheapest_of_all_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     given = problem(draw), machine(draw)
-    found = panel_schedule.fitting_plan.__wrapped__(*given)
-    assert found is None or panel_schedule.lower_bound(*given) <= found.cycles
-    panel_schedule._coarse.cache_clear()
-    monkeypatch.setattr(panel_schedule, "PanelSearchSpace", Whole)
-    monkeypatch.setattr(panel_schedule, "price", price_all)
-    assert found == panel_schedule.fitting_plan.__wrapped__(*given)
-    panel_schedule._coarse.cache_clear()
+    found = panel_search.panel_schedule.__wrapped__(*given)
+    assert found is None or panel_search.lower_bound(*given) <= found.cycles
+    panel_search._coarse.cache_clear()
+    monkeypatch.setattr(panel_search, "PanelSearchSpace", Whole)
+    monkeypatch.setattr(panel_search, "price", price_all)
+    assert found == panel_search.panel_schedule.__wrapped__(*given)
+    panel_search._coarse.cache_clear()
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_the_cheapest_of_several_problems_is_found_without_searching_all(seed: int) -> None:
     draw = random.Random(1000 + seed)
     several = [problem(draw) for _ in range(4)]
-    plans = [panel_schedule.fitting_plan(each, M7032) for each in several]
+    plans = [panel_search.panel_schedule(each, M7032) for each in several]
     cycles = [plan.cycles if plan else inf for plan in plans]
     number = cycles.index(min(cycles))
-    assert panel_schedule.cheapest(several, M7032) == (number, plans[number])
+    assert planner.cheapest(several, M7032) == (number, plans[number])

@@ -11,8 +11,9 @@ import pytest
 from ftm_backend import assembler
 from ftm_backend.machine import Machine
 from ftm_backend.midend.schedule.gemm import contraction_schedule
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule, panel_plan
-from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TileCut, TilingProblem
+from ftm_backend.midend.schedule.gemm.panel_search import panel_schedule
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
+from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TileCut, TilingProblem
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
@@ -92,33 +93,31 @@ def test_every_plan_is_right(
     for number, (equation, (trans_a, b_layout, transpose_c)) in enumerate(forms.items()):
         m, n, k = 37, 50, 70
 
-        def chosen(problem: TilingProblem, machine: MachineParameters) -> PanelSchedule:
+        def chosen(problem: TilingProblem, machine: MachineParameters) -> Schedule:
             if problem.m != (m,):
                 return replace(made, cycles=2.0)
             return made
 
         chunks = (3, 1, 2, 2)[number]
         m_cut = cut(m, 6)
-        made = PanelSchedule(
-            m_cut,
-            cut(n, 16),
-            cut(k, k_size),
-            chunks,
-            -(-m_cut.blocks // chunks),
-            rows,
-            columns,
-            share,
-            m_outer,
-            keep,
-            "gsm" if share == "a" else ("sm", "am", "gsm")[number % 3],
-            trans_a,
-            b_layout,
-            transpose_c,
-            1 + number % 2,
-            1.0,
-            1.0,
-            1.0,
+        made = Schedule(
+            depth=2,
+            m=m_cut,
+            n=cut(n, 16),
+            k=cut(k, k_size),
+            chunks=chunks,
+            row_groups=rows,
+            column_groups=columns,
+            share=share,
+            m_outer=m_outer,
+            keep_outer=keep,
+            a_space="gsm" if share == "a" else ("sm", "am", "gsm")[number % 3],
+            trans_a=trans_a,
+            b_layout=b_layout,
+            transpose_c=transpose_c,
+            c_buffers=1 + number % 2,
             b_in_gsm=pooled,
+            cycles=1.0,
         )
         monkeypatch.setattr(
             contraction_schedule,
@@ -228,7 +227,7 @@ def test_estimates_are_what_the_cycle_model_charges(
             charged = cycle_model.model(text, machine=machine, cores=cores).cycles
             straight = problem(m, n, k, dtype, trans_a, trans_b)
             planned = min(
-                panel_plan(each, machine).cycles for each in (straight, crossed(straight))
+                panel_schedule(each, machine).cycles for each in (straight, crossed(straight))
             )
             ratios.append(planned / charged)
     off = np.abs(np.array(ratios) - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +11,8 @@ import pytest
 from ftm_backend import assembler, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
-from ftm_backend.midend.schedule.gemm.tiling import GemmTiling
+from midend.test_conv_transpose import convolution
 
 TRACE = """trace
   %0 = param f32[300,200]
@@ -36,17 +36,28 @@ def printed(text: str) -> str:
     return str(found)
 
 
-@pytest.mark.parametrize(("machine", "plan"), [("m7032", PanelSchedule), ("host", GemmTiling)])
-def test_a_schedule_is_read_back(machine: str, plan: type) -> None:
+@pytest.mark.parametrize(("machine", "depth"), [("m7032", 2), ("host", 1)])
+def test_a_schedule_is_read_back(machine: str, depth: int) -> None:
     text = printed(kernels(machine, 8))
     found = Schedule.parse(text)
-    assert isinstance(found.plan, plan) and str(found) == text and found.is_constant
+    assert found.depth == depth and str(found) == text and found.is_constant
 
 
 @pytest.mark.parametrize("machine", ["m7032", "host"])
 def test_kernels_of_a_text_compile_to_the_same_program(machine: str) -> None:
     wanted = driver.run_from("trace", TRACE, "asm", options(machine, 8))
     assert driver.run_from("fuse-ops", kernels(machine, 8), "asm", options(machine, 8)) == wanted
+
+
+@pytest.mark.parametrize("kinds", ["summed, computed", "fold"])
+def test_schedules_of_prologues_sums_and_col2im_are_read_back(kinds: str) -> None:
+    trace = convolution(28, 3, 2, backward=True)
+    if kinds != "fold":
+        trace = (Path(__file__).parents[1] / "golden/conv_prologue.trace").read_text()
+    text = str(driver.run_from("trace", trace, "outline-kernels", options("m7032", 8)))
+    assert ", ".join(re.findall(r'kind = "(\w+)".* schedule = "depth=2 ', text)) == kinds
+    wanted = driver.run_from("trace", trace, "asm", options("m7032", 8))
+    assert driver.run_from("outline-kernels", text, "asm", options("m7032", 8)) == wanted
 
 
 EDITS = {
@@ -74,9 +85,9 @@ def test_a_schedule_that_is_edited_by_hand_runs(edit: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("blocks A.B", "begins with one of"),
-        ("panels A.B width=3", "no field 'width'"),
-        ("nest A.B m_outer=1", "needs m, n, k"),
+        ("depth=2 width=3", "no field 'width'"),
+        ("depth=1 m_outer=1", "needs m, n, k"),
+        ("depth=2 share=c", "share of a schedule is one of none, a, b"),
     ],
 )
 def test_a_wrong_schedule_is_refused(text: str, message: str) -> None:

@@ -14,7 +14,7 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.schedule.gemm import panel_schedule
+from ftm_backend.midend.schedule.gemm import panel_search
 from ftm_backend.midend.transforms.tensor import split_k as cutting
 from ftm_backend.midend.transforms.tensor.split_k import split_k
 from ftm_backend.perf_model import cycle_model
@@ -29,10 +29,10 @@ TOLERANCE = {"f32": 1e-4, "f64": 1e-11, "f16": 4e-3, "bf16": 3e-2}
 @pytest.fixture(autouse=True)
 def _whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Disable split-k of kernels, so that only the pass splits sums."""
-    monkeypatch.setattr(panel_schedule, "split_plan", lambda *_: None)
-    panel_schedule.fitting_plan.cache_clear()
+    monkeypatch.setattr(panel_search, "split_plan", lambda *_: None)
+    panel_search.panel_schedule.cache_clear()
     yield
-    panel_schedule.fitting_plan.cache_clear()
+    panel_search.panel_schedule.cache_clear()
 
 
 def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "f32") -> str:

@@ -13,9 +13,9 @@ from ftm_backend import assembler, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.schedule.gemm import contraction_schedule, panel_schedule, split_k_plan
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
-from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TileCut, TilingProblem
+from ftm_backend.midend.schedule.gemm import contraction_schedule, panel_search, split_k_plan
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
+from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TileCut, TilingProblem
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
@@ -43,9 +43,10 @@ def _force(monkeypatch: pytest.MonkeyPatch, grid: str, form: str, k_size: int, c
     rows, columns, parts = GRIDS[grid]
     trans_a, _, transpose_c, b_layout, _ = FORMS[form]
     m, n, k = _cut(M, chunk), _cut(N, -(-N // columns)), _cut(K, k_size)
-    plan = PanelSchedule(
-        m, n, k, -(-m.blocks // rows), rows, rows, columns, "none", True, False, "gsm" if columns > 1 else "sm",
-        trans_a, b_layout, transpose_c, 1, 1.0, 1.0, 1.0, k_groups=parts,
+    plan = Schedule(
+        depth=2, m=m, n=n, k=k, chunks=-(-m.blocks // rows), row_groups=rows, column_groups=columns,
+        m_outer=True, a_space="gsm" if columns > 1 else "sm", trans_a=trans_a, b_layout=b_layout,
+        transpose_c=transpose_c, k_groups=parts,
     )  # fmt: skip
     monkeypatch.setattr(contraction_schedule, "cheapest", lambda problems, machine: (0, plan))
 
@@ -98,12 +99,12 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[TilingProblem]]:
             found.append(problem)
         return made
 
-    monkeypatch.setattr(panel_schedule, "split_plan", planned)
-    monkeypatch.setattr(panel_schedule, "_is_short", lambda *_: False)
+    monkeypatch.setattr(panel_search, "split_plan", planned)
+    monkeypatch.setattr(panel_search, "_is_short", lambda *_: False)
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
-    panel_schedule.fitting_plan.cache_clear()
+    panel_search.panel_schedule.cache_clear()
     yield found
-    panel_schedule.fitting_plan.cache_clear()
+    panel_search.panel_schedule.cache_clear()
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
@@ -170,7 +171,7 @@ def test_factors_that_are_computed(
 # ----------------------------------------------------------------------------------
 
 
-def gradient(shape: tuple[int, ...]) -> tuple[PanelSchedule, float]:
+def gradient(shape: tuple[int, ...]) -> tuple[Schedule, float]:
     """How the gradient of a convolution's weights is planned, and the cycles that it is charged."""
     text = test_split_k.weight(*shape)
     machine = M7032
@@ -186,7 +187,7 @@ def gradient(shape: tuple[int, ...]) -> tuple[PanelSchedule, float]:
     ]
     asm = driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8))
     (plan,) = plans
-    assert isinstance(plan, PanelSchedule)
+    assert plan is not None
     return plan, cycle_model.model(asm, machine="m7032", cores=8).cycles
 
 
@@ -220,7 +221,7 @@ def test_what_starts_elsewhere_is_not_cut() -> None:
 @pytest.mark.parametrize("cores", [1, 3, 8])
 def test_it_pays(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def modelled() -> float:
-        panel_schedule.fitting_plan.cache_clear()
+        panel_search.panel_schedule.cache_clear()
         text = driver.run_from(
             "trace",
             test_split_k.weight(8, 64, 64, 56, 3),
@@ -230,7 +231,7 @@ def test_it_pays(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
         return cycle_model.model(text, machine="m7032", cores=cores).cycles
 
     cut = modelled()
-    monkeypatch.setattr(panel_schedule, "split_plan", lambda *_: None)
+    monkeypatch.setattr(panel_search, "split_plan", lambda *_: None)
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
     assert cut < 1.05 * modelled(), "on fewer cores it costs no more than a little"
-    panel_schedule.fitting_plan.cache_clear()
+    panel_search.panel_schedule.cache_clear()

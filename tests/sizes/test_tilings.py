@@ -7,8 +7,8 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_plan
-from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TilingProblem, pitch
+from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_schedule
+from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TilingProblem, pitch
 from ftm_backend.symbolic import ShapeEnv, compile_expressions, parse_size, size_hint, upper_bound
 from ftm_backend.target import presets
 from ftm_backend.target.element_types import SLOT_ALIGNMENT
@@ -36,18 +36,19 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(
             epilogue_tiles=1,
         )
         before = set(symbols.guards)
-        plan = dynamic_plan(problem, HOST)
+        plan = dynamic_schedule(problem, HOST)
+        assert plan is not None
         assert set(symbols.guards) == before, "a tiling chosen by the hints records no guard"
         outer, inner = (plan.m, plan.n) if plan.m_outer else (plan.n, plan.m)
         held = {
-            id(outer): upper_bound(plan.k.blocks) if plan.outer_resident else 1,
-            id(inner): upper_bound(plan.k.blocks * inner.blocks) if plan.inner_resident else 1,
+            id(outer): upper_bound(plan.k.blocks) if plan.keep_outer else 1,
+            id(inner): upper_bound(plan.k.blocks * inner.blocks) if plan.keep_inner else 1,
         }
         a, b = ((plan.k, plan.m), (plan.k, plan.n))
         sides = []
         for (first, second), turned, count in (
             (a, not plan.trans_a, held[id(plan.m)]),
-            (b, plan.trans_b, held[id(plan.n)]),
+            (b, plan.b_layout == "dot", held[id(plan.n)]),
         ):
             rows_, columns = (second, first) if turned else (first, second)
             slot = size_hint(rows_.elements) * size_hint(pitch(columns.elements, "f32")) * 4
@@ -62,17 +63,18 @@ def test_cores_share_products_of_every_size(chosen: int, rows: int) -> None:
     """Also those far smaller than the numbers that the tiles were chosen for."""
     with ShapeEnv({"s0": (16 * chosen, 2)}) as symbols:
         operand = OperandTraffic("f32", (64, 64))
-        plan = dynamic_plan(
+        plan = dynamic_schedule(
             TilingProblem(
                 (1,), (parse_size("{s0}"),), (64,), (64,), operand, operand, operand, "f32"
             ),
             HOST,
         )
-        shared = plan.m if plan.m_outer == (plan.split == "outer") else plan.n
+        assert plan is not None
+        shared = plan.n if plan.column_groups > 1 else plan.m
         sizes = compile_expressions(
             [str(n).strip("{}") for n in (shared.size, shared.blocks)], tuple(symbols.values)
         )
-    if shared is plan.m and plan.split in ("outer", "inner"):
+    if plan.row_groups > 1:
         size, blocks = sizes(rows)
         assert (blocks - 1) * size < rows <= blocks * size, "the tiles are not the rows"
         assert blocks >= min(HOST.cores, ceil(rows / HOST.mm_rows)), (

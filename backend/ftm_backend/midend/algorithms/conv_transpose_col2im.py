@@ -11,7 +11,7 @@ from math import inf
 
 from ftm_backend.ir.linalg.function import LinalgFunction, Statement, Tensor
 from ftm_backend.midend.algorithms.algorithm import Algorithm
-from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.schedule.cost import estimate
 from ftm_backend.pass_manager import OVERLAPPING_DMA
 from ftm_backend.target.presets import MachineParameters
 
@@ -24,8 +24,8 @@ def _cycles(operation: Statement, machine: MachineParameters, limit: float) -> f
     if not all(map(_is_readable, (x, weight))) or not _has_even_taps(weight):
         return inf
     alone = replace(operation, tensors=(x, weight), operands=operation.operands[:2])
-    plan = col2im.planned([alone], machine)
-    return inf if plan is None else plan.cycles
+    cycles = estimate("fold", [alone], machine)
+    return inf if cycles is None else cycles
 
 
 def _is_readable(tensor: Tensor) -> bool:

@@ -15,9 +15,7 @@ from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
-from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule, schedule_with_prologue
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
-from ftm_backend.midend.transforms.tensor.align_loops import align_all
+from ftm_backend.midend.schedule.cost import estimate
 from ftm_backend.midend.transforms.tensor.producer_inlining import (
     ReadPosition,
     cuts_of,
@@ -166,15 +164,14 @@ def recompute_feature_map(
         chain.append(replacements.get(statement, statement))
         if not _can_follow(kernel.kind)(chain[:-1], chain[-1], machine):
             return None
-    cycles_before, cycles_after = (
-        _cycles(kernel.kind, kernel.statements, [], machine),
-        _cycles(kernel.kind, chain, before, machine),
-    )
+    kind = "computed" if before else kernel.kind
+    cycles_before = estimate(kernel.kind, kernel.statements, machine)
+    cycles_after = estimate(kind, [*before, *chain], machine)
     if cycles_before is None or cycles_after is None:
         return None
     return FeatureMapConsumer(
         kernel,
-        "computed" if before else kernel.kind,
+        kind,
         [*before, *chain],
         replacements,
         cycles_after - cycles_before,
@@ -186,23 +183,6 @@ def _can_follow(kind: str) -> Callable[[Sequence[Statement], Statement, MachineP
         col2im.can_follow
         if kind == "fold"
         else lambda chain, statement, machine: can_fuse_epilogue(chain, statement)
-    )
-
-
-def _cycles(
-    kind: str, statements: list[Statement], producers: list[Statement], machine: MachineParameters
-) -> float | None:
-    """Return the modelled cycles of a kernel; None if it has no panel schedule."""
-    if kind == "fold":
-        plan = col2im.planned(statements, machine)
-        return None if plan is None else plan.cycles
-    roles = (
-        schedule_with_prologue(align_all(statements), producers, machine)
-        if producers
-        else schedule(align_all(statements), machine)
-    )
-    return (
-        roles.plan.cycles if roles is not None and isinstance(roles.plan, PanelSchedule) else None
     )
 
 

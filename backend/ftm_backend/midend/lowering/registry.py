@@ -10,7 +10,7 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering import collective
 from ftm_backend.midend.lowering.attention import backward as attention_backward
 from ftm_backend.midend.lowering.attention import forward as attention
-from ftm_backend.midend.lowering.gemm import col2im, conv_backward
+from ftm_backend.midend.lowering.gemm import conv_backward
 from ftm_backend.midend.lowering.gemm import lower as contraction
 from ftm_backend.midend.lowering.loop_nest import line_buffer, transpose
 from ftm_backend.midend.lowering.loop_nest import lower as nest
@@ -40,11 +40,11 @@ class KernelLowering:
 
 
 LOWERINGS: dict[str, KernelLowering] = {
-    "fold": KernelLowering(col2im.lower),
+    "fold": KernelLowering(contraction.lower),
     "nest": KernelLowering(nest.lower, nest.workspace),
     "contraction": KernelLowering(contraction.lower),
-    "computed": KernelLowering(contraction.lower_with_prologue),
-    "summed": KernelLowering(contraction.lower_with_sums),
+    "computed": KernelLowering(contraction.lower),
+    "summed": KernelLowering(contraction.lower),
     "gradients": KernelLowering(conv_backward.lower),
     "attention": KernelLowering(attention.lower),
     "attention-backward": KernelLowering(attention_backward.lower, attention_backward.workspace),

@@ -10,19 +10,12 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from ftm_backend.ir.linalg.function import Statement, Value
-from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.schedule.gemm.contraction import contraction_index
-from ftm_backend.midend.schedule.gemm.contraction_schedule import (
-    OperandRoles,
-    schedule,
-    schedule_with_prologue,
-)
+from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     match_conv_backward,
     plan_conv_backward,
 )
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
-from ftm_backend.midend.transforms.tensor.align_loops import align_all
+from ftm_backend.midend.schedule.gemm.kernel_schedule import schedule_statements
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -51,37 +44,17 @@ def estimate(
     """Return the modelled cycles of a kernel on a machine whose DMA overlaps compute.
 
     Args:
-        kind: A kind of kernel that has a planner: ``contraction``, ``computed``, ``fold`` or
-            ``gradients``.
+        kind: A kind of kernel that has a planner: ``gradients``, or one of `KINDS`.
         statements: The kernel's statements.
         machine: The machine to plan for.
 
     Returns:
         The cycles, or None if no plan fits on chip.
     """
-    if kind == "fold":
-        plan = col2im.planned(statements, machine)
-        return None if plan is None else plan.cycles
     if kind == "gradients":
         pattern = match_conv_backward(statements, machine)
         joined = None if pattern is None else plan_conv_backward(pattern, machine)
         return None if joined is None else joined.cycles
-    return _panel_cycles(_contraction(statements, machine))
-
-
-def _contraction(
-    statements: Sequence[Statement], machine: MachineParameters
-) -> OperandRoles | None:
-    """Return the schedule of a contraction with its prologue and epilogue; None if none fits."""
-    first = contraction_index(statements)
-    aligned = align_all(statements[first:])
-    return (
-        schedule_with_prologue(aligned, statements[:first], machine)
-        if first
-        else schedule(aligned, machine)
-    )
-
-
-def _panel_cycles(roles: OperandRoles | None) -> float | None:
-    is_panel = roles is not None and isinstance(roles.plan, PanelSchedule)
-    return roles.plan.cycles if is_panel and roles is not None and roles.plan is not None else None
+    roles = schedule_statements(kind, statements, machine)
+    plan = None if roles is None else roles.plan
+    return plan.cycles if plan is not None and plan.depth > 1 else None

@@ -1,7 +1,7 @@
 """Transfers of tensor blocks between memory and tiles, and elementwise bodies on tiles.
 
 The lowerings of contractions and of row kernels share this module. A kernel's axes are in groups; a
-tile covers a block of a row group and of a column group (see ``tiling.TileCut``). *Places* give the
+tile covers a block of a row group and of a column group (see ``TileCut``). *Places* give the
 position of a block: for each axis its first index and its extent.
 """
 
@@ -16,7 +16,7 @@ from ftm_backend.ir.linalg.function import Node, Operand, Store, Value
 from ftm_backend.ir.tile.builder import Index, PaddedDim, TileBuilder
 from ftm_backend.ir.tile.index_expr import Expr
 from ftm_backend.midend.lowering.map_bodies import mapped
-from ftm_backend.midend.schedule.gemm.tiling import TileCut
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 from ftm_backend.symbolic import ceildiv, divides, guarded_equal
 
 __all__ = ["BlockTransfers", "Slices", "TileBody", "nodes_above", "sides"]

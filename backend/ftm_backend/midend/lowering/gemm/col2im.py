@@ -1,4 +1,4 @@
-"""Lowering of transposed convolutions: a product, then col2im (``FOLD``) on chip.
+"""Transposed convolutions as contractions: a product, then col2im (``FOLD``) on chip.
 
 ``T[(c, tap), (n, window)] = sum_f W[f, c, tap] * X[n, f, window]`` multiplies no zeros, whatever
 the stride, loads weights and windows without a copy, and needs no border. A block of T holds all
@@ -11,63 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
-from typing import Any
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, Value
-from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, operations
-from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.lowering.gemm.deferred_epilogue import DeferredEpilogue
 from ftm_backend.midend.lowering.gemm.epilogue import (
     MOST_TILES,
     Epilogue,
     build_epilogue,
     epilogue_fields,
 )
-from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import LARGEST
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2Im, Col2ImGeometry
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, ContractionForm
 from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule, fitting_plan
-from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic as TiledOperand
-from ftm_backend.midend.schedule.gemm.tiling import TilingProblem
 from ftm_backend.midend.transforms.tensor.producer_inlining import is_elementwise, is_whole
 from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import ACCUMULATORS
-from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["OP", "can_follow", "geometry_of", "lower", "one_core", "planned", "schedule_of"]
+__all__ = ["OP", "can_follow", "geometry_of", "has_blocks", "roles_of"]
 
 OP = "ftm.conv_transpose"
 _CHANNEL, _TAP, _IMAGE, _DOWN, _ACROSS, _FILTER, _ROW, _COLUMN = range(8)
-
-
-def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Emit the kernel's function body at the insertion point.
-
-    Raises:
-        ValueError: The convolution does not fit the scratchpads.
-    """
-    statements = kernel.statements
-    plan = planned(statements, kernel.available_machine)
-    if plan is None:
-        raise ValueError(
-            f"no blocks of {OP} of {statements[0].loops}"
-            f" fit the scratchpads of machine {kernel.machine.name!r}"
-        )
-    (DeferredEpilogue if plan.deferred_chunks else PanelLoop)(
-        kernel, schedule_of(statements, plan), b
-    ).build()
-
-
-def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
-    """Whether a single core is fastest according to the cost model."""
-    plan = planned(statements, machine)
-    return plan is not None and plan.cores == 1
 
 
 def can_follow(
@@ -105,45 +72,11 @@ def can_follow(
     )
 
 
-def planned(statements: Sequence[Statement], machine: MachineParameters) -> PanelSchedule | None:
-    """Return the cheapest plan; None if no blocks fit the scratchpads."""
-    form, geometry = _form(statements[0], ()), geometry_of(statements[0])
-    _, weight = statements[0].tensors
-    if prod(geometry.shape.taps) > LARGEST["m"] or geometry.cut(1, 1).elements > LARGEST["n"]:
-        return None
-    return _plan(
-        form,
-        geometry,
-        weight.value.dtype,
-        tuple(epilogue_fields(_epilogue(statements), machine).items()),
-        machine,
-    )
-
-
-@lru_cache(maxsize=256)
-def _plan(
-    form: ContractionForm,
-    geometry: Col2ImGeometry,
-    dtype: str,
-    following: tuple[tuple[str, Any], ...],
-    machine: MachineParameters,
-) -> PanelSchedule | None:
-    a, b = form.accesses[:2]
-    accumulator = ACCUMULATORS[dtype]
-    problem = TilingProblem(
-        batch=(),
-        m=form.sizes(form.m),
-        n=form.sizes(form.n),
-        k=form.sizes(form.k),
-        a=form.operand(a, dtype, form.m, form.k),
-        b=form.operand(b, dtype, form.k, form.n),
-        c=TiledOperand(accumulator, (1, 1)),
-        accumulator=accumulator,
-        col2im=geometry,
-        split_rows=_is_piecewise(form, dtype, machine),
-        **dict(following),
-    )
-    return fitting_plan(problem, machine)
+def has_blocks(statement: Statement) -> bool:
+    """Whether all taps of a channel, and the windows of a row, are few enough for a block."""
+    geometry = geometry_of(statement)
+    is_narrow = prod(geometry.shape.taps) <= LARGEST["m"]
+    return is_narrow and geometry.cut(1, 1).elements <= LARGEST["n"]
 
 
 def _epilogue(statements: Sequence[Statement]) -> Epilogue:
@@ -166,15 +99,6 @@ def _epilogue(statements: Sequence[Statement]) -> Epilogue:
     )
     over = Contraction(Statement(OP, shape, (False,) * len(shape), [], [output]), weight, x)
     return build_epilogue(over, statements[1:])
-
-
-def _is_piecewise(form: ContractionForm, dtype: str, machine: MachineParameters) -> bool:
-    """Whether the input is filters x windows in memory, with few windows per filter."""
-    windows, b = prod(form.sizes(form.n[1:])), form.accesses[1]
-    return (
-        1 < windows < machine.dma_granule // ELEMENT_BYTES[dtype]
-        and form.run(b, form.n[1:]) == b.coeffs[_FILTER] == windows
-    )
 
 
 def _numbers(words: str) -> tuple[int, ...]:
@@ -239,7 +163,7 @@ def _common_stride(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return strides[1] if inner > 1 else strides[0]
 
 
-def schedule_of(statements: Sequence[Statement], plan: PanelSchedule | None = None) -> OperandRoles:
+def roles_of(statements: Sequence[Statement]) -> OperandRoles:
     """Return the roles of the product's operands and its epilogue.
 
     Accesses are those of the weights, the windows and the product, then those of the epilogue's
@@ -274,4 +198,4 @@ def schedule_of(statements: Sequence[Statement], plan: PanelSchedule | None = No
         *operands,
     )
     col2im = Col2Im(geometry_of(statements[0]), form, _IMAGE, (_DOWN, _ACROSS), (_ROW, _COLUMN))
-    return OperandRoles(contraction, epilogue, form, *operands, plan=plan, col2im=col2im)
+    return OperandRoles(contraction, epilogue, form, *operands, col2im=col2im)

@@ -59,7 +59,7 @@ class _Builder:
         )
         self.core, self.cores = kernel.core(b)
         self.low, self.high = core_share(b, kernel, pattern.channels)
-        geometry = col2im.schedule_of([pattern.dx]).col2im
+        geometry = col2im.roles_of([pattern.dx]).col2im
         assert geometry is not None, "a transposed convolution has a col2im"
         self.col2im = geometry
         self._declare()

@@ -19,6 +19,13 @@ __all__ = ["DeferredEpilogue"]
 class DeferredEpilogue(PanelLoop):
     """A panel loop with a deferred epilogue. A *part* is the chunks that one step finishes."""
 
+    def _epilogue_slots(self) -> tuple[int, int]:
+        computed = self.plan.deferred_chunks
+        return (2 if self.plan.k.blocks > 1 else 1) * computed, computed
+
+    def _result_slots(self) -> int:
+        return self.plan.deferred_chunks
+
     def _during_step(self, step: PanelStep) -> None:
         b, last = self.b, self.plan.k.blocks - 1
         with b.where(("lt", last, step.number)):

@@ -188,7 +188,7 @@ def build_epilogue(contraction: Contraction, statements: Sequence[Statement]) ->
 
 
 def epilogue_fields(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
-    """Return the epilogue's fields of a `tiling.TilingProblem`."""
+    """Return the epilogue's fields of a `TilingProblem`."""
     others = epilogue.outputs[1:]
     broadcasts = [
         o for o in epilogue.operands if machine.uses_panels and sum(map(bool, o.index.coeffs)) <= 1

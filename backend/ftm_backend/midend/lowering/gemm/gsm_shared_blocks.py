@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 
 if TYPE_CHECKING:
     from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
@@ -21,7 +20,7 @@ class GsmSharedBlocks:
 
     def __init__(self, blocks: BlockTransfers, roles: OperandRoles) -> None:
         """Declare the slots."""
-        assert isinstance(roles.plan, PanelSchedule)
+        assert roles.plan is not None, "an empty result is not computed"
         self.blocks, self.b, self.roles, self.form, self.plan = (
             blocks,
             blocks.b,

@@ -1,4 +1,4 @@
-"""Lowering of contractions with a ``PanelSchedule``, for machines whose DMA overlaps compute.
+"""Steps over panels of C, for schedules of depth 2: the machine's DMA overlaps compute.
 
 Each core executes a sequence of *steps*, one per panel of C and block of k. A step
 
@@ -9,11 +9,8 @@ Each core executes a sequence of *steps*, one per panel of C and block of k. A s
 If cores share an operand in GSM, a barrier ends each step: the next step's blocks have then been
 loaded, and no core reads the blocks that the step after it overwrites.
 
-This module divides the panels among cores, emits the loop and its barriers, and computes C. The
-tiles of A and B are in ``panel_operands``.
-
-Reads a kernel and its ``PanelSchedule``; emits the function body. The program is correct for any
-number of cores: the plan's grid is an upper bound of the number of core groups.
+This module divides the panels among cores, and emits the loop and its barriers. The program is
+correct for any number of cores: the schedule's grid is an upper bound of the number of core groups.
 """
 
 from __future__ import annotations
@@ -21,15 +18,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
-from ftm_backend.ir.linalg.function import Operand
-from ftm_backend.ir.tile.builder import Index, TileBuilder
-from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, TileBody
-from ftm_backend.midend.lowering.gemm.panel_operands import PanelOperands
-from ftm_backend.midend.lowering.gemm.panel_step import PanelSlices, PanelStep
-from ftm_backend.midend.lowering.gemm.reduction_epilogue import ReductionEpilogue
-from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
+from ftm_backend.ir.tile.builder import Index
+from ftm_backend.midend.lowering.gemm.emitter import ContractionEmitter
+from ftm_backend.midend.lowering.gemm.panel_step import PanelStep
 
 __all__ = ["PanelLoop"]
 
@@ -42,25 +33,21 @@ class _Range(NamedTuple):
     step_count: Index
 
 
-class PanelLoop:
-    """Emits the function body of a kernel at the insertion point of ``b``."""
+class PanelLoop(ContractionEmitter):
+    """The steps of one kernel."""
 
-    def __init__(self, kernel: Kernel, roles: OperandRoles, b: TileBuilder) -> None:
-        """Declare the tiles and the core's part of the work."""
-        assert isinstance(roles.plan, PanelSchedule)
-        self.b, self.kernel, self.roles = b, kernel, roles
-        self.form, self.plan = roles.form, roles.plan
-        self.blocks = BlockTransfers(b, self.form.extents)
-        self.has_barriers = self.plan.share != "none"
+    @property
+    def has_barriers(self) -> bool:
         """Whether a barrier ends each step."""
-        self.prefetches_epilogue = self.plan.chunks == 1 and not self.plan.deferred_chunks
+        return self.plan.share != "none"
+
+    @property
+    def prefetches_epilogue(self) -> bool:
         """Whether the epilogue's operands are loaded before a panel's last step.
 
         With several chunks, the multi-buffer pass adds slots instead.
         """
-        self.rows = prod(self.form.sizes(self.form.batch)) * self.plan.panels
-        self._divide()
-        self._declare()
+        return self.plan.chunks == 1 and not self.plan.deferred_chunks
 
     # --- cores
 
@@ -68,11 +55,12 @@ class PanelLoop:
         """Set the grid of cores, limited to the number of cores at run time."""
         b, plan = self.b, self.plan
         core, cores = self.kernel.core(b)
+        rows = prod(self.form.sizes(self.form.batch)) * plan.panels
         row_groups = b.min(plan.row_groups, cores)
         self.sharers = b.max(1, b.min(plan.column_groups, b.div(cores, row_groups)))
         self.group, self.member = b.div(core, self.sharers), b.rem(core, self.sharers)
         self.row_groups = row_groups
-        self.row_range = self._range(self.rows, self.group, row_groups)
+        self.row_range = self._range(rows, self.group, row_groups)
         self.column_range = self._range(plan.n.blocks, self.member, self.sharers)
         outer, inner = self._loops(self.row_range, self.column_range)
         self.inner_count = b.max(1, inner.step_count)
@@ -102,62 +90,21 @@ class PanelLoop:
             else (0, 0)
         )
         row, column = self._loops(outer, inner)
-        return PanelStep(
-            number,
-            outer,
-            inner,
-            b.rem(number, blocks),
-            b.add(self.row_range.low, row),
-            b.add(self.column_range.low, column),
-        )
+        row, column = b.add(self.row_range.low, row), b.add(self.column_range.low, column)
+        return self._step(number, (outer, inner), b.rem(number, blocks), row, column)
+
+    def _step(
+        self, number: Index, loops: tuple[Index, Index], k: Index, row: Index, column: Index
+    ) -> PanelStep:
+        """Return a step; ``row`` is counted over all batch entries."""
+        b, panels = self.b, self.plan.panels
+        return PanelStep(number, *loops, k, row, column, b.div(row, panels), b.rem(row, panels))
 
     def _has_row(self, step: PanelStep) -> list[tuple[str, Index, Index]]:
         return [("lt", step.row, self.row_range.high)] if self.has_barriers else []
 
     def _has_column(self, step: PanelStep) -> list[tuple[str, Index, Index]]:
         return [("lt", step.column, self.column_range.high)] if self.has_barriers else []
-
-    # --- tiles
-
-    def _declare(self) -> None:
-        b, plan, form, roles = self.b, self.plan, self.form, self.roles
-        m, n = plan.m.elements, plan.n.elements
-        self.slices = PanelSlices(self.blocks, roles)
-        gsm_part = self._gsm_part() if plan.a_space == "gsm" else (0, 1)
-        self.operands = PanelOperands(self.blocks, roles, self.slices, gsm_part)
-        accumulator = roles.contraction.accumulator
-        self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_buffers)
-        epilogue = roles.epilogue
-        sides, max_extents = (
-            ((form.n, form.m), (n, m)) if plan.transpose_c else ((form.m, form.n), (m, n))
-        )
-        if plan.interleave_c:
-            between = form.interleaved_axis
-            assert between is not None
-            sides, max_extents = (
-                (tuple(k for k in form.n if k != between), (*form.m, between)),
-                (n // 2, 2 * m),
-            )
-        if roles.col2im is not None:
-            sides, max_extents = roles.col2im.sides(), roles.col2im.max_extents(plan.m, plan.n)
-        self.c_result = (
-            b.tile(accumulator, *max_extents, "am", self._result_slots())
-            if plan.transpose_c
-            else self.c_tile
-        )
-        self.body = TileBody(
-            self.blocks,
-            *sides,
-            max_extents,
-            epilogue.operands,
-            [(output.element, output.stores) for output in epilogue.outputs],
-            roles.access,
-            {id(epilogue.product): self.c_result},
-            *self._epilogue_slots(),
-        )
-
-        if roles.sums:
-            self.body.after_store = ReductionEpilogue(self.blocks, roles).emit
 
     def _gsm_part(self) -> tuple[Index, int]:
         """Return which part of GSM has this core's chunks of A, and the number of such parts."""
@@ -167,19 +114,6 @@ class PanelLoop:
         return self.b.add(
             self.b.mul(self.group, plan.column_groups), self.member
         ), plan.row_groups * plan.column_groups
-
-    def _epilogue_slots(self) -> tuple[int, int]:
-        """Return the slots of the epilogue: for tiles that it loads, and that it computes."""
-        plan = self.plan
-        return (
-            ((2 if plan.k.blocks > 1 else 1) * plan.deferred_chunks, plan.deferred_chunks)
-            if plan.deferred_chunks
-            else (1, 1)
-        )
-
-    def _result_slots(self) -> int:
-        """Return the slots of transposed chunks of C."""
-        return self.plan.deferred_chunks or 2
 
     # --- steps
 
@@ -245,7 +179,7 @@ class PanelLoop:
         If A stays resident, a barrier is needed only while a panel of A is exchanged.
         """
         b = self.b
-        if not self.operands.a_resident or self.plan.share == "b":
+        if not self.operands.a_ring.resident or self.plan.share == "b":
             b.barrier()
             return
         # Also after the step before the exchange: the last step overwrites the first blocks.
@@ -264,12 +198,12 @@ class PanelLoop:
         """
         first = [("eq", step.inner, 0)] if not isinstance(step.inner, int) else []
         with self.b.where(
-            *(first if self.operands.b_resident else []),
+            *(first if self.operands.b_ring.resident else []),
             *self._has_row(step),
             *self._has_column(step),
         ):
             self.operands.load_b(step)
-        with self.b.where(*(first if self.operands.a_resident else []), *self._has_row(step)):
+        with self.b.where(*(first if self.operands.a_ring.resident else []), *self._has_row(step)):
             own = (self.member, self.sharers) if self.plan.share == "a" else (0, 1)
             self.operands.load_a(step, *own)
 
@@ -315,76 +249,7 @@ class PanelLoop:
                     self._transform_c(slices, c_slot, b.rem(chunk, 2))
                 self.body.finish(slices, b.rem(chunk, 2) if plan.transpose_c else c_slot)
 
-    def _product(
-        self, step: PanelStep, chunk: Index, slots: tuple[Index, Index], slices: Slices, acc: bool
-    ) -> None:
-        """Emit the step's product for one chunk.
-
-        Args:
-            step: The step.
-            chunk: The chunk.
-            slots: Slots of B and of C.
-            slices: Position of the chunk, if A is read as windows.
-            acc: Whether to accumulate.
-        """
-        b, plan, (b_slot, c_slot) = self.b, self.plan, slots
-        operands, c = self.operands, self.c_tile
-        a, a_slot, b_tile = operands.a_tile, operands.a_slot(step, chunk), operands.b_tile
-        operands.run_a_prologue(step, chunk)
-        if operands.box is not None:
-            reads = operands.box.reads(a, slices | self.slices.k(step), len(self.form.m))
-            b.mm_windows(a, a_slot, *reads, b_tile, b_slot, c, c_slot, acc=acc)
-        else:
-            b.mm(
-                a,
-                a_slot,
-                b_tile,
-                b_slot,
-                c,
-                c_slot,
-                acc=acc,
-                trans_a=plan.trans_a,
-                trans_b=plan.b_layout == "dot",
-            )
-
-    def _transform_c(self, slices: Slices, slot: Index, result: Index) -> None:
-        """Transpose the chunk of C at ``slices``, or apply col2im to it."""
-        b, geometry = self.b, self.roles.col2im
-        if geometry is not None:
-            b.fold(
-                self.c_tile, slot, *geometry.instruction(self.blocks, slices), self.c_result, result
-            )
-        else:
-            b.transpose(self.c_tile, slot, self.c_result, result, zipped=self.plan.interleave_c)
-
     def _c_ring(self, step: PanelStep) -> Index:
         """Return the slot of the panel's first chunk."""
         b, plan = self.b, self.plan
         return b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_buffers), plan.chunks)
-
-    def _initialize_c(self, slices: Slices, slot: Index) -> bool:
-        """Initialize a chunk of C; return False if the product may overwrite it."""
-        b, form, contraction = self.b, self.form, self.roles.contraction
-        init = contraction.init
-        if isinstance(init, Operand):
-            self.blocks.load(
-                init.value,
-                self.roles.access(init.index),
-                self.c_tile,
-                slot,
-                slices,
-                form.m,
-                form.n,
-            )
-            return True
-        if contraction.starts_at_zero:
-            return False
-
-        b.map(
-            self.blocks.count(form.m, slices),
-            self.blocks.count(form.n, slices),
-            [],
-            [(self.c_tile, slot, "full")],
-            lambda _: [init],
-        )
-        return True

@@ -1,16 +1,16 @@
-"""Operands of a panel loop: on-chip tiles of blocks of A and B, their loads and fused prologues.
+"""Operands of a contraction: on-chip tiles of blocks of A and B, their loads and fused prologues.
 
-Each operand has a ring of slots: the next block is loaded while the current one is multiplied. A
-*resident* operand's ring holds all its blocks of k. A prologue (such as batch norm and ReLU)
-computes a block on chip from what was loaded.
+Each operand has a ring of slots: with depth 2, the next block is loaded while the current one is
+multiplied. The ring of a *resident* operand holds all blocks that it keeps. A prologue (such as
+batch norm and ReLU) computes a block on chip from what was loaded.
 
-Reads the schedule (``PanelSchedule``) and the operands' access functions. Declares the tiles and
-emits loads, copies, maps and transpositions. The loop decides when: see ``panel_loop``.
+Reads the schedule and the operands' access functions. Declares the tiles and
+emits loads, copies, maps and transpositions. The loops decide when: see ``emitter``.
 """
 
 from __future__ import annotations
 
-from ftm_backend.ir.tile.builder import Index
+from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, TileBody
 from ftm_backend.midend.lowering.gemm.gsm_shared_blocks import GsmSharedBlocks
 from ftm_backend.midend.lowering.gemm.panel_step import PanelSlices, PanelStep
@@ -18,9 +18,54 @@ from ftm_backend.midend.lowering.gemm.prologue_window_box import PrologueBox
 from ftm_backend.midend.lowering.gemm.window_box import WindowBox
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import tile_extents
 from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
+from ftm_backend.midend.schedule.gemm.tiling_problem import pitch
 
 __all__ = ["PanelOperands"]
+
+
+class _Ring:
+    """Slots of an operand's blocks.
+
+    Attributes:
+        resident: Whether the operand's blocks stay.
+        slots: With depth 2, two blocks, or all resident blocks of k and at least one that is being
+            loaded. With depth 1 one block (pass ``multi-buffer`` adds slots), or all resident ones.
+    """
+
+    def __init__(
+        self, b: TileBuilder, plan: Schedule, is_outer: bool, resident: bool, blocks: int
+    ) -> None:
+        """Count the slots.
+
+        Args:
+            b: Builds the slots' numbers.
+            plan: The schedule.
+            is_outer: Whether it is the outer loop's operand.
+            resident: Whether its blocks stay.
+            blocks: Number of its blocks, without k.
+        """
+        self.b, self.plan, self.is_outer, self.resident = b, plan, is_outer, resident
+        if plan.depth > 1:
+            self.slots = max(2, plan.k.blocks) if resident else 2
+        else:
+            self.slots = plan.k.blocks * (1 if is_outer else blocks) if resident else 1
+
+    @property
+    def kept_slots(self) -> int:
+        """Slots of blocks that are computed from what was loaded: no block is being loaded."""
+        return self.slots if self.resident else 1
+
+    def slot(self, step: PanelStep) -> Index:
+        """Return the slot of the step's block."""
+        b, blocks = self.b, self.plan.k.blocks
+        if self.plan.depth == 1:
+            if not self.resident:
+                return 0
+            return step.k if self.is_outer else b.add(b.mul(step.inner, blocks), step.k)
+        if not self.resident:
+            return b.rem(step.number, 2)
+        return b.rem(step.outer, 2) if blocks == 1 else step.k
 
 
 class PanelOperands:
@@ -42,12 +87,12 @@ class PanelOperands:
             gsm_part: Which part of A's tile has this core's chunks, and the number of such parts;
                 (0, 1) if A is not in GSM.
         """
-        assert isinstance(roles.plan, PanelSchedule)
+        assert roles.plan is not None, "an empty result is not computed"
         self.b, self.blocks, self.roles, self.slices = blocks.b, blocks, roles, slices
         self.form, self.plan = roles.form, roles.plan
         plan = self.plan
-        self.a_resident = plan.keep and plan.m_outer
-        self.b_resident = plan.keep and not plan.m_outer
+        self.a_ring = _Ring(self.b, plan, plan.m_outer, plan.keeps_a, plan.m.blocks)
+        self.b_ring = _Ring(self.b, plan, not plan.m_outer, plan.keeps_b, plan.n.blocks)
         self._declare_a(*gsm_part)
         self._declare_b()
 
@@ -56,7 +101,7 @@ class PanelOperands:
     def _declare_a(self, owner: Index, owners: int) -> None:
         b, plan, form, roles = self.b, self.plan, self.form, self.roles
         m, k = plan.m.elements, plan.k.elements
-        slots = self._ring_slots(self.a_resident) * plan.chunks
+        slots = self.a_ring.slots * plan.chunks
         self.box = (
             WindowBox(self.blocks, roles.windows, (*form.m, *form.k)) if roles.windows else None
         )
@@ -68,7 +113,9 @@ class PanelOperands:
                     *tile_extents(form.sizes(form.k), plan.k),
                 )
             )
-        self.a_tile = b.tile(roles.a.value.dtype, rows, columns, plan.a_space, slots * owners)
+        dtype = roles.a.value.dtype
+        columns = self._pitch(columns, dtype)
+        self.a_tile = b.tile(dtype, rows, columns, plan.a_space, slots * owners)
         self.a_prologue: PrologueBox | None = None
         if (
             self.box is not None
@@ -89,13 +136,12 @@ class PanelOperands:
         if self.b_prologue is not None:
             (self.b_loaded,) = self.b_prologue.tiles.values()
         else:
-            arrives = 2 if plan.b_layout == "transposed" else self._ring_slots(self.b_resident)
-            self.b_loaded = b.tile(dtype, *((n, k) if transposed else (k, n)), "am", arrives)
+            arrives = 2 if plan.b_layout == "transposed" else self.b_ring.slots
+            rows, columns = (n, k) if transposed else (k, n)
+            self.b_loaded = b.tile(dtype, rows, self._pitch(columns, dtype), "am", arrives)
         self.b_tile = self.b_loaded
         if plan.b_layout == "transposed":
-            self.b_tile = b.tile(
-                dtype, k, n, "am", self._ring_slots(True) if self.b_resident else 1
-            )
+            self.b_tile = b.tile(dtype, k, n, "am", self.b_ring.kept_slots)
         if plan.share == "b" or plan.b_in_gsm:
             self.shared_b = GsmSharedBlocks(self.blocks, roles)
 
@@ -107,7 +153,7 @@ class PanelOperands:
         sides, max_extents = (
             ((form.n, form.k), (n, k)) if plan.b_layout != "plain" else ((form.k, form.n), (k, n))
         )
-        slots = self._ring_slots(True) if self.b_resident and plan.b_layout != "transposed" else 1
+        slots = self.b_ring.kept_slots if plan.b_layout != "transposed" else 1
         return TileBody(
             self.blocks,
             *sides,
@@ -120,20 +166,14 @@ class PanelOperands:
             slots,
         )
 
-    def _ring_slots(self, resident: bool) -> int:
-        """Return the slots of an operand's ring: all resident blocks of k, and one being loaded."""
-        return max(2, self.plan.k.blocks) if resident else 2
-
-    def _ring_slot(self, step: PanelStep, resident: bool) -> Index:
-        """Return the slot of the step's block in that ring."""
-        if not resident:
-            return self.b.rem(step.number, 2)
-        return self.b.rem(step.outer, 2) if self.plan.k.blocks == 1 else step.k
+    def _pitch(self, columns: int, dtype: str) -> int:
+        """Return the leading dimension of a tile with so many columns."""
+        return pitch(columns, dtype) if self.plan.depth == 1 else columns
 
     def a_slot(self, step: PanelStep, chunk: Index) -> Index:
         """Return the slot of a chunk of A."""
         b = self.b
-        block = b.mul(self._ring_slot(step, self.a_resident), self.plan.chunks)
+        block = b.mul(self.a_ring.slot(step), self.plan.chunks)
         return b.add(self.a_first, b.add(block, chunk))
 
     def _a_prologue_slot(self, step: PanelStep, chunk: Index) -> Index:
@@ -142,10 +182,8 @@ class PanelOperands:
 
     def b_slot(self, step: PanelStep) -> Index:
         """Return the slot of B for the step's products."""
-        alone = not self.b_resident and (
-            self.plan.b_layout == "transposed" or self.b_prologue is not None
-        )
-        return 0 if alone else self._ring_slot(step, self.b_resident)
+        is_prepared = self.plan.b_layout == "transposed" or self.b_prologue is not None
+        return 0 if is_prepared and not self.b_ring.resident else self.b_ring.slot(step)
 
     # --- loads
 
@@ -173,9 +211,7 @@ class PanelOperands:
             self.b_prologue.fetch(slices, self.b.rem(step.number, 2))
             return
         slot = (
-            self.b.rem(step.number, 2)
-            if plan.b_layout == "transposed"
-            else self._ring_slot(step, self.b_resident)
+            self.b.rem(step.number, 2) if plan.b_layout == "transposed" else self.b_ring.slot(step)
         )
         if plan.share == "b" or plan.b_in_gsm:
             gsm_slot = (
@@ -201,7 +237,7 @@ class PanelOperands:
             with self.b.where(
                 *(
                     [("eq", step.inner, 0)]
-                    if self.a_resident and not isinstance(step.inner, int)
+                    if self.a_ring.resident and not isinstance(step.inner, int)
                     else []
                 )
             ):
@@ -216,13 +252,13 @@ class PanelOperands:
         b, plan = self.b, self.plan
         if plan.b_layout == "transposed" or self.b_prologue is not None:
             slot, loaded = (
-                self._ring_slot(step, True) if self.b_resident else 0,
+                self.b_ring.slot(step) if self.b_ring.resident else 0,
                 b.rem(step.number, 2),
             )
             with b.where(
                 *(
                     [("eq", step.inner, 0)]
-                    if self.b_resident and not isinstance(step.inner, int)
+                    if self.b_ring.resident and not isinstance(step.inner, int)
                     else []
                 )
             ):

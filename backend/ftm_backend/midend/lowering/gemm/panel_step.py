@@ -1,6 +1,6 @@
 """A step of a panel loop, and the slices of A, B and C that it covers.
 
-Reads the schedule (``PanelSchedule``) and the contraction's axes. May emit scalar instructions that
+Reads the schedule and the contraction's axes. May emit scalar instructions that
 compute the slices; changes nothing else.
 """
 
@@ -11,7 +11,6 @@ from typing import NamedTuple
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
 from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 
 __all__ = ["PanelSlices", "PanelStep"]
 
@@ -24,8 +23,10 @@ class PanelStep(NamedTuple):
         outer: Index of the outer loop.
         inner: Index of the inner loop.
         k: Block of k.
-        row: Row panel.
+        row: Row panel, counted over all batch entries if the depth is 2.
         column: Block of columns.
+        batch: Batch entry.
+        panel: Row panel of the batch entry.
     """
 
     number: Index
@@ -34,6 +35,8 @@ class PanelStep(NamedTuple):
     k: Index
     row: Index
     column: Index
+    batch: Index
+    panel: Index
 
 
 class PanelSlices:
@@ -41,18 +44,16 @@ class PanelSlices:
 
     def __init__(self, blocks: BlockTransfers, roles: OperandRoles) -> None:
         """Set the kernel's transfers and the contraction's operands."""
-        assert isinstance(roles.plan, PanelSchedule)
+        assert roles.plan is not None, "an empty result is not computed"
         self.b, self.blocks, self.roles = blocks.b, blocks, roles
         self.form, self.plan = roles.form, roles.plan
 
     def chunks(self, step: PanelStep) -> Index:
         """Return the number of chunks of the step's row panel."""
         b, plan = self.b, self.plan
-        if plan.m.blocks % plan.chunks == 0:
+        if plan.chunks == 1 or plan.m.blocks % plan.chunks == 0:
             return plan.chunks
-        return b.min(
-            plan.chunks, b.sub(plan.m.blocks, b.mul(b.rem(step.row, plan.panels), plan.chunks))
-        )
+        return b.min(plan.chunks, b.sub(plan.m.blocks, b.mul(step.panel, plan.chunks)))
 
     def a(self, step: PanelStep, chunk: Index) -> Slices:
         """Return the slices of a chunk of A's block."""
@@ -75,11 +76,11 @@ class PanelSlices:
         return self.blocks.block_slices(self.form.k, self.plan.k, step.k)
 
     def _batch(self, step: PanelStep) -> Slices:
-        return self.blocks.index_slices(self.form.batch, self.b.div(step.row, self.plan.panels))
+        return self.blocks.index_slices(self.form.batch, step.batch)
 
     def _rows(self, step: PanelStep, chunk: Index) -> Slices:
         b, plan = self.b, self.plan
-        number = b.add(b.mul(b.rem(step.row, plan.panels), plan.chunks), chunk)
+        number = b.add(b.mul(step.panel, plan.chunks), chunk)
         return self.blocks.block_slices(self.form.m, plan.m, number)
 
     def _columns(self, step: PanelStep) -> Slices:

@@ -21,7 +21,7 @@ from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
 from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
 
 __all__ = ["PartialSums", "ReductionEpilogue", "partial_sums_of", "split_off_sums"]
 
@@ -118,11 +118,15 @@ def _joined(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged(Strided(tuple(n for n, _ in ordered), tuple(step for _, step in ordered), 0))
 
 
-def _sides(roles: OperandRoles) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _sides(roles: OperandRoles, plan: Schedule) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the axes of the rows and of the columns of a stored block."""
-    assert isinstance(roles.plan, PanelSchedule)
     form = roles.form
-    return (form.n, form.m) if roles.plan.transpose_c else (form.m, form.n)
+    return (form.n, form.m) if plan.transpose_c else (form.m, form.n)
+
+
+def _has_plain_blocks(plan: Schedule | None) -> bool:
+    """Whether blocks of C are rows and columns of the result, or of its transpose."""
+    return plan is not None and plan.depth > 1 and not (plan.interleave_c or plan.col2im_c)
 
 
 def partial_sums_of(roles: OperandRoles) -> PartialSums | None:
@@ -131,18 +135,13 @@ def partial_sums_of(roles: OperandRoles) -> PartialSums | None:
     None if their sizes differ, or if a row of a block is not a row of the result.
     """
     plan, form = roles.plan, roles.form
-    if (
-        not isinstance(plan, PanelSchedule)
-        or plan.interleave_c
-        or plan.col2im_c
-        or len(roles.epilogue.outputs) != 1
-    ):
+    if plan is None or not _has_plain_blocks(plan) or len(roles.epilogue.outputs) != 1:
         return None
     (output,) = roles.epilogue.outputs
     if len(output.stores) != 1:
         return None
     access = roles.access(output.stores[0].index)
-    rows, columns = _sides(roles)
+    rows, columns = _sides(roles, plan)
     cut = plan.m if plan.transpose_c else plan.n
     wide = [axis for axis in rows if form.extents[axis] > 1]
     if access.const or len(wide) != 1 or not columns or form.extents[columns[cut.dim]] % cut.size:
@@ -168,13 +167,14 @@ class ReductionEpilogue:
         parts = partial_sums_of(roles)
         if parts is None or any(s.loops != parts.loops for s in roles.sums):
             raise ValueError("sums do not go with the blocks of their product")
-        assert isinstance(roles.plan, PanelSchedule)
+        plan = roles.plan
+        assert plan is not None, "sums have been matched with the schedule's blocks"
         self.blocks, self.roles = blocks, roles
-        self.rows, self.columns = _sides(roles)
-        self.cut = roles.plan.m if roles.plan.transpose_c else roles.plan.n
-        most = (roles.plan.n if roles.plan.transpose_c else roles.plan.m).elements
+        self.rows, self.columns = _sides(roles, plan)
+        (self.cut, across) = (plan.m, plan.n) if plan.transpose_c else (plan.n, plan.m)
         self.tiles = {
-            s.results[0].value: blocks.b.tile(s.results[0].value.dtype, most, 1) for s in roles.sums
+            s.results[0].value: blocks.b.tile(s.results[0].value.dtype, across.elements, 1)
+            for s in roles.sums
         }
 
     def emit(self, slices: Slices, made: TileDecl, slot: Index) -> None:

@@ -26,12 +26,11 @@ class SplitKPanels(PanelLoop):
 
     def _divide(self) -> None:
         b, plan = self.b, self.plan
-        self.has_barriers = False  # no barrier ends a step
         self.core, cores = self.kernel.core(b)
         self.groups = b.min(plan.row_groups * plan.column_groups, cores)
         self.members = b.max(1, b.min(min(plan.k_groups, plan.k.blocks), b.div(cores, self.groups)))
         self.group, self.member = b.rem(self.core, self.groups), b.div(self.core, self.groups)
-        total = self.rows * plan.n.blocks
+        total = plan.panels * plan.n.blocks
         self.low, self.high = (
             b.div(b.mul(at, total), self.groups) for at in (self.group, b.add(self.group, 1))
         )
@@ -83,22 +82,21 @@ class SplitKPanels(PanelLoop):
                 self._reduce_partial_sums(panel)
             b.barrier()  # the next panel's partial sums overwrite those of this one
 
-    def _step(self, panel: Index, number: Index) -> PanelStep:
+    def _step_of(self, panel: Index, number: Index) -> PanelStep:
         b, blocks = self.b, self.plan.n.blocks
-        return PanelStep(
-            number, 0, 0, b.add(self.first_k, number), b.div(panel, blocks), b.rem(panel, blocks)
-        )
+        k = b.add(self.first_k, number)
+        return self._step(number, (0, 0), k, b.div(panel, blocks), b.rem(panel, blocks))
 
     def _multiply_panel(self, panel: Index) -> None:
         """Emit the products of this core's part of k, and copies of its partial sums to GSM."""
         b, last = self.b, self.b.sub(self.steps, 1)
         with b.for_(0, b.min(1, self.steps)):
-            self._fetch(self._step(panel, 0))
-            self._zero_panel(self._step(panel, 0))
+            self._fetch(self._step_of(panel, 0))
+            self._zero_panel(self._step_of(panel, 0))
         with b.for_(0, self.steps) as number:
-            step = self._step(panel, number)
+            step = self._step_of(panel, number)
             with b.where(("lt", number, last)):
-                self._fetch(self._step(panel, b.add(number, 1)))
+                self._fetch(self._step_of(panel, b.add(number, 1)))
             self._prefetch_epilogue_part(step, b.sub(last, number))
             self._multiply(step)
 
@@ -107,7 +105,7 @@ class SplitKPanels(PanelLoop):
         b, kind = self.b, self.roles.contraction.accumulator
         with b.for_(0, self.slices.chunks(step)) as chunk:
             b.map(
-                *self._sides(self.slices.c(step, chunk)),
+                *self._extents(self.slices.c(step, chunk)),
                 [],
                 [(self.c_tile, chunk, "full")],
                 lambda _: [constant(0, kind)],
@@ -124,7 +122,7 @@ class SplitKPanels(PanelLoop):
 
     def _reduce_partial_sums(self, panel: Index) -> None:
         """Add up the other members' partial sums of this member's chunks, and run the epilogue."""
-        b, step = self.b, self._step(panel, 0)
+        b, step = self.b, self._step_of(panel, 0)
         remaining = b.sub(self.slices.chunks(step), self.member)
         own_count = b.div(b.add(remaining, b.sub(self.members, 1)), self.members)
         with b.for_(0, own_count) as number:
@@ -171,12 +169,8 @@ class SplitKPanels(PanelLoop):
             (self.c_tile, chunk, "full"),
         )
         self.b.map(
-            *self._sides(slices),
+            *self._extents(slices),
             [c, (self.arrived, slot, "full")],
             [c],
             lambda both: [Node(name, kind, tuple(both))],
         )
-
-    def _sides(self, slices: Slices) -> tuple[Index, Index]:
-        """Return the rows and columns of the chunk at ``slices``."""
-        return self.blocks.count(self.form.m, slices), self.blocks.count(self.form.n, slices)

@@ -17,7 +17,7 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
 from ftm_backend.midend.lowering.rows.gather_scatter import largest
 from ftm_backend.midend.schedule.gemm.contraction import merge_loops
-from ftm_backend.midend.schedule.gemm.tiling import TileCut
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 

@@ -17,7 +17,7 @@ from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Sli
 from ftm_backend.midend.lowering.rows.match_row_gather import RowGather, match_gather
 from ftm_backend.midend.schedule.gemm.contraction import merge_loops
 from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_cut
-from ftm_backend.midend.schedule.gemm.tiling import TileCut, cuts
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut, cuts
 from ftm_backend.symbolic import ceildiv, size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES
 

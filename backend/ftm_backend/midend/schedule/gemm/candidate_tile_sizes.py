@@ -1,4 +1,4 @@
-"""Candidate tile sizes of m, n and k for the planner of packed row panels (``panel_schedule``)."""
+"""Candidate tile sizes of m, n and k for the planner of packed row panels (``panel_search``)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ftm_backend.midend.schedule.gemm.tiling import TileCut, cuts
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut, cuts
 from ftm_backend.target import cost_rules
 
 if TYPE_CHECKING:
     from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2ImGeometry
-    from ftm_backend.midend.schedule.gemm.tiling import TilingProblem
+    from ftm_backend.midend.schedule.gemm.tiling_problem import TilingProblem
     from ftm_backend.target.presets import MachineParameters
 
 __all__ = [

@@ -14,8 +14,9 @@ from math import prod
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
 from ftm_backend.midend.schedule.gemm.contraction import ContractionForm
-from ftm_backend.midend.schedule.gemm.tiling import TileCut
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 from ftm_backend.target import cost_rules
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["Col2Im", "Col2ImGeometry"]
 
@@ -95,6 +96,15 @@ class Col2Im:
     def max_extents(self, m: TileCut, n: TileCut) -> tuple[int, int]:
         """Return the largest extents of the stored block: channels, and elements of each."""
         return m.elements // prod(self.geometry.shape.taps), self.geometry.columns(n)
+
+    def has_short_rows(self, dtype: str, machine: MachineParameters) -> bool:
+        """Whether the input is filters x windows in memory, with few windows per filter."""
+        form = self.form
+        windows, b = prod(form.sizes(form.n[1:])), form.accesses[1]
+        return (
+            1 < windows < machine.dma_granule // ELEMENT_BYTES[dtype]
+            and form.run(b, form.n[1:]) == b.coeffs[form.k[0]] == windows
+        )
 
     def block_slices(self, blocks: BlockTransfers, cut: TileCut, number: Index) -> Slices:
         """Return the offsets and extents of column block ``number``.

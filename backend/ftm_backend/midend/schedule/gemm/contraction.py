@@ -26,7 +26,7 @@ from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement
-from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic as TiledOperand
+from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic as TiledOperand
 from ftm_backend.symbolic import guarded_equal, may_exceed_one, size_hint
 from ftm_backend.target.element_types import ACCUMULATORS
 

@@ -1,9 +1,9 @@
-"""Schedule of a contraction kernel: which operand is A, and how its axes are tiled and ordered.
+"""From a contraction kernel to its schedule: which operand is A, what is fused, how it is tiled.
 
 Both assignments are tried: ``C = A . B``, and its transpose ``C^T = B^T . A^T``. They differ in
 cost, because the matrix unit and DMA favour operands that are contiguous along a tile's rows.
-``tiling`` models machines whose cores do their own transfers, ``panel_schedule`` those whose DMA
-overlaps compute.
+`assign_operands` describes them, `problem_of` turns each into a `TilingProblem`, and ``planner``
+returns the cheapest schedule.
 """
 
 from __future__ import annotations
@@ -24,38 +24,30 @@ from ftm_backend.midend.lowering.gemm.im2col_operand import (
     windows,
 )
 from ftm_backend.midend.lowering.gemm.prologue import OperandPrologue, match_prologue
+from ftm_backend.midend.schedule.gemm import planner
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2Im
 from ftm_backend.midend.schedule.gemm.contraction import (
     Contraction,
     ContractionForm,
     axes_of,
     match,
-    volume,
 )
-from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_plan
-from ftm_backend.midend.schedule.gemm.panel_schedule import (
-    PanelSchedule,
-    cheapest,
-    fitting_plan,
-    lower_bound,
-)
+from ftm_backend.midend.schedule.gemm.planner import cheapest
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
-from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, TilingProblem
+from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TilingProblem
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = [
     "OperandRoles",
+    "assign_operands",
+    "cheapest_roles",
     "cycles_lower_bound",
-    "roles",
+    "find_schedule",
+    "problem_of",
     "schedule",
-    "schedule_with_prologue",
-    "windows_of",
     "with_schedule",
 ]
-
-Roles = tuple[ContractionForm, Operand, Operand]
-"""The canonical form of a contraction, and the operands in the roles of A and B."""
 
 MAX_UNUSED_COLUMNS = 0.1
 """Fraction of the micro-kernel's columns that may be unused while n still counts as filling it."""
@@ -67,9 +59,21 @@ GAP_DIVISOR = 4
 
 @dataclass(frozen=True, eq=False)
 class OperandRoles:
-    """The schedule of a contraction kernel. Accesses are functions of ``form``'s axes.
+    """A contraction kernel with its operands in their roles, and its schedule.
 
-    ``a`` and ``b`` are the operands in their chosen roles. ``plan`` is None if the result is empty.
+    Attributes:
+        contraction: The contraction.
+        epilogue: Its fused epilogue.
+        form: Its canonical form. All accesses are functions of the form's axes.
+        a: The operand in the role of A.
+        b: The operand in the role of B.
+        swapped: Whether A is the second operand, so that C is computed transposed.
+        windows: Window box of A if its rows overlap in memory; see ``im2col_operand.windows``.
+        interleaved: Whether the halves of C's columns are interleaved while C is transposed.
+        col2im: How C's windows are summed before it is stored; see ``lowering.gemm.col2im``.
+        prologue: The fused prologue: computes A if A has ``windows``, else B.
+        sums: Partial sums of the stored block; see ``reduction_epilogue``.
+        plan: The schedule; None if the result is empty, or not planned yet.
     """
 
     contraction: Contraction
@@ -77,35 +81,33 @@ class OperandRoles:
     form: ContractionForm
     a: Operand
     b: Operand
-    plan: GemmTiling | PanelSchedule | None
     swapped: bool = False
-    """Whether A is the second operand, so that C is computed transposed."""
     windows: tuple[WindowSide, ...] = ()
-    """Window box of A if its rows overlap in memory; see ``im2col_operand.windows``."""
+    interleaved: bool = False
     col2im: Col2Im | None = None
-    """How C's windows are summed before it is stored; see ``lowering.gemm.col2im``."""
     prologue: OperandPrologue | None = None
-    """The fused prologue: computes A if A has ``windows``, else B."""
     sums: tuple[Statement, ...] = ()
-    """Partial sums of the stored block; see ``reduction_epilogue``."""
+    plan: Schedule | None = None
 
     def access(self, index: Affine) -> Affine:
-        """Return an access of the epilogue as a function of the axes instead of the loops."""
-        return self._over_axes[index]
+        """Return an access of the epilogue or prologue as a function of the axes."""
+        others = _other_accesses(self.contraction, self.epilogue, self.prologue)
+        return self.form.accesses[3 + others.index(index)]
 
     @property
-    def _over_axes(self) -> dict[Affine, Affine]:
-        return dict(
-            zip(
-                _others(self.contraction, self.epilogue, self.prologue),
-                self.form.accesses[3:],
-                strict=True,
-            )
-        )
+    def is_empty(self) -> bool:
+        """Whether the result has no elements."""
+        form = self.form
+        return 0 in form.sizes((*form.batch, *form.m, *form.n))
+
+    @property
+    def computes_a(self) -> bool:
+        """Whether the fused prologue computes A."""
+        return self.prologue is not None and self.prologue.operand is self.a
 
 
-def _others(
-    contraction: Contraction, epilogue: Epilogue, prologue: OperandPrologue | None = None
+def _other_accesses(
+    contraction: Contraction, epilogue: Epilogue, prologue: OperandPrologue | None
 ) -> list[Affine]:
     """Return the accesses other than those of A, B and C, without duplicates."""
     init = contraction.statement.results[0].init
@@ -117,193 +119,44 @@ def _others(
     return list(dict.fromkeys(found))
 
 
-def schedule(
-    statements: Sequence[Statement], machine: MachineParameters, sums: int = 0
-) -> OperandRoles:
-    """Return the cheapest schedule of a contraction and its fused epilogue.
+# --- roles of the operands
+
+
+def assign_operands(
+    statements: Sequence[Statement],
+    machine: MachineParameters,
+    producers: Sequence[Statement] = (),
+) -> tuple[OperandRoles, OperandRoles] | None:
+    """Return a contraction as it is written, and transposed.
 
     Args:
         statements: The contraction, then elementwise statements.
         machine: The target.
-        sums: Number of fused sums of each row of a block.
-
-    Raises:
-        ValueError: The first statement is not a contraction, or another one cannot be fused.
-    """
-    contraction, epilogue, direct, swapped = roles(statements, machine)
-    form = direct[0]
-    empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
-    if empty:
-        return OperandRoles(contraction, epilogue, *direct, plan=None)
-    interleaved = _interleaved(contraction, epilogue, [direct, swapped], machine)
-    if interleaved is not None:
-        return interleaved
-    if machine.uses_panels and volume(form, form.k) != 0:
-        problems = _problems(contraction, epilogue, (direct, swapped), machine, sums)
-        number, panels = cheapest(problems, machine)
-        return OperandRoles(
-            contraction,
-            epilogue,
-            *(direct, swapped)[number],
-            plan=panels,
-            swapped=number == 1,
-            windows=problems[number].a_windows,
-        )
-    plans = [
-        (
-            dynamic_plan(_problem(contraction, epilogue, *assignment[:2], machine), machine),
-            assignment,
-        )
-        for assignment in (direct, swapped)
-    ]
-    best, assignment = min(plans, key=lambda p: p[0].cycles)
-    return OperandRoles(
-        contraction, epilogue, *assignment, plan=best, swapped=assignment is swapped
-    )
-
-
-def with_schedule(
-    statements: Sequence[Statement], machine: MachineParameters, chosen: Schedule
-) -> OperandRoles:
-    """Return the roles of a contraction's operands under a given schedule.
-
-    Raises:
-        ValueError: The first statement is not a contraction, or another one cannot be fused.
-    """
-    contraction, epilogue, *both = roles(statements, machine)
-    form, a, b = both[chosen.swapped]
-    if isinstance(chosen.plan, PanelSchedule) and chosen.plan.interleave_c:
-        form = form.with_interleaved_columns()
-    return OperandRoles(
-        contraction,
-        epilogue,
-        form,
-        a,
-        b,
-        plan=chosen.plan,
-        swapped=chosen.swapped,
-        windows=windows_of(form, a, machine) if machine.uses_panels else (),
-    )
-
-
-def schedule_with_prologue(
-    statements: Sequence[Statement], producers: Sequence[Statement], machine: MachineParameters
-) -> OperandRoles | None:
-    """Return the cheapest panel schedule that computes an operand in a fused prologue.
-
-    Args:
-        statements: The contraction, then elementwise statements.
-        producers: The statements that produce the operand.
-        machine: The target.
+        producers: Statements that produce an operand, to be fused as a prologue.
 
     Returns:
-        The schedule, or None if there is none.
+        The two assignments, or None if the producers cannot be a prologue.
+
+    Raises:
+        ValueError: The first statement is not a contraction, or another one cannot be fused.
     """
-    contraction = match(statements[0])
-    prologue = match_prologue(producers, contraction) if contraction is not None else None
-    if contraction is None or prologue is None:
-        return None
-    epilogue = build_epilogue(contraction, statements[1:])
-    form = axes_of(contraction, _others(contraction, epilogue, prologue), window_boxes=True)
-    if (
-        epilogue.positions
-        or form.interleaved_axis is not None
-        or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k))
-    ):
-        return None
-    both: list[Roles] = [
-        (form, contraction.a, contraction.b),
-        (form.swapped(), contraction.b, contraction.a),
-    ]
-    first, second = both if prologue.operand is contraction.a else both[::-1]
-    window_boxes = windows_of(first[0], first[1], machine, alone=True)
-    can_prologue_a = bool(window_boxes) and all(
-        box_strides(window_boxes, (*first[0].m, *first[0].k), first[0].accesses[k])
-        for k in _accesses(contraction, epilogue, prologue)
-    )
-    found: list[tuple[PanelSchedule, TilingProblem, Roles]] = []
-    for assignment in [first] * can_prologue_a + [second] * prologue.supports_blocks:
-        problem = _problem(contraction, epilogue, *assignment[:2], machine, prologue=prologue)
-        plan = fitting_plan(problem, machine)
-        found += [(plan, problem, assignment)] if plan is not None else []
-    if not found:
-        return None
-    plan, problem, assignment = min(found, key=lambda each: each[0].cycles)
-    return OperandRoles(
-        contraction, epilogue, *assignment, plan=plan, windows=problem.a_windows, prologue=prologue
-    )
-
-
-def _prologue_fields(
-    prologue: OperandPrologue, side: str, machine: MachineParameters
-) -> dict[str, Any]:
-    """Return the prologue's fields of a ``TilingProblem``."""
-    return {
-        f"{side}_prologue_tiles": len(prologue.elementwise),
-        f"{side}_broadcasts": len(prologue.operands) - len(prologue.elementwise),
-        f"{side}_prologue_interval": interval(
-            machine, [prologue.element], len(prologue.operands) + 1
-        ),
-    }
-
-
-def _accesses(contraction: Contraction, epilogue: Epilogue, prologue: OperandPrologue) -> list[int]:
-    """Return the positions of the prologue's operands in the form's accesses."""
-    others = _others(contraction, epilogue, prologue)
-    return [3 + others.index(operand.index) for operand in prologue.operands]
-
-
-def cycles_lower_bound(statements: Sequence[Statement], machine: MachineParameters) -> float:
-    """Return a lower bound of the cycles of all panel schedules; 0 for other kinds of schedule."""
-    contraction, epilogue, direct, swapped = roles(statements, machine)
-    form = direct[0]
-    if form.interleaved_axis is not None or any(
-        volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k)
-    ):
-        return 0.0
-    return min(
-        lower_bound(problem, machine)
-        for problem in _problems(contraction, epilogue, (direct, swapped), machine)
-    )
-
-
-def roles(
-    statements: Sequence[Statement], machine: MachineParameters
-) -> tuple[Contraction, Epilogue, Roles, Roles]:
-    """Return the contraction, its epilogue, and both assignments of its operands to A and B."""
     contraction = match(statements[0])
     if contraction is None:
         raise ValueError(
             f"{statements[0].op} over {statements[0].loops} is not a contraction of the matrix unit"
         )
+    prologue = match_prologue(producers, contraction) if producers else None
+    if producers and prologue is None:
+        return None
     epilogue = build_epilogue(contraction, statements[1:])
-    form = axes_of(contraction, _others(contraction, epilogue), window_boxes=machine.uses_panels)
+    others = _other_accesses(contraction, epilogue, prologue)
+    form = axes_of(contraction, others, window_boxes=machine.uses_panels)
     if epilogue.positions:
         form = _single_axes(form)
-    return (
-        contraction,
-        epilogue,
-        (form, contraction.a, contraction.b),
-        (form.swapped(), contraction.b, contraction.a),
-    )
-
-
-def _problems(
-    contraction: Contraction,
-    epilogue: Epilogue,
-    both: Sequence[Roles],
-    machine: MachineParameters,
-    sums: int = 0,
-) -> list[TilingProblem]:
-    """Return the panel problems worth planning.
-
-    The operands are exchanged only if they do not already lie along n.
-    """
-    (form, a, b), (swapped, *_) = both
-    found = [_problem(contraction, epilogue, form, a, machine, sums=sums)]
-    if not _is_well_laid_out(found[0], machine) or windows_of(swapped, b, machine):
-        found.append(_problem(contraction, epilogue, swapped, b, machine, sums=sums))
-    return found
+    a, b = contraction.a, contraction.b
+    direct = OperandRoles(contraction, epilogue, form, a, b, prologue=prologue)
+    swapped = replace(direct, form=form.swapped(), a=b, b=a, swapped=True)
+    return _with_windows(direct, machine), _with_windows(swapped, machine)
 
 
 def _single_axes(form: ContractionForm) -> ContractionForm:
@@ -314,33 +167,223 @@ def _single_axes(form: ContractionForm) -> ContractionForm:
     return replace(form, batch=form.batch + form.m[:-1] + form.n[:-1], m=form.m[-1:], n=form.n[-1:])
 
 
-def windows_of(
-    form: ContractionForm, a: Operand, machine: MachineParameters, alone: bool = False
-) -> tuple[WindowSide, ...]:
-    """Return the sides of A's window box; none if A's rows do not overlap.
+def _with_windows(roles: OperandRoles, machine: MachineParameters) -> OperandRoles:
+    """Set the window box of A, if its rows overlap and the machine reads windows in place."""
+    if not machine.uses_panels:
+        return roles
+    form, value = roles.form, roles.a.value
+    granule = machine.dma_granule // ELEMENT_BYTES[value.dtype]
+    # a prologue computes whole boxes, so they may contain nothing else
+    overread = (
+        0
+        if roles.computes_a
+        else overread_limit(form.extents, form.accesses[0], prod(value.shape), granule)
+    )
+    access, near = form.accesses[0], granule // GAP_DIVISOR
+    found = windows(form.extents, access, form.m, form.k, near, granule, overread)
+    return replace(roles, windows=found or ())
+
+
+# --- problems
+
+
+def problem_of(roles: OperandRoles, machine: MachineParameters, sums: int = 0) -> TilingProblem:
+    """Return the tiling problem of one assignment.
 
     Args:
-        form: The contraction.
-        a: The operand in the role of A.
+        roles: The assignment.
         machine: The target.
-        alone: Whether boxes may contain no elements outside of the windows.
+        sums: Number of fused row sums.
     """
-    granule = machine.dma_granule // ELEMENT_BYTES[a.value.dtype]
-    overread = (
-        0 if alone else overread_limit(form.extents, form.accesses[0], prod(a.value.shape), granule)
+    form, contraction = roles.form, roles.contraction
+    dtype = roles.a.value.dtype
+    k = form.sizes(form.k)
+    starts_anew = contraction.starts_at_zero and roles.col2im is None
+    return TilingProblem(
+        batch=form.sizes(form.batch),
+        m=form.sizes(form.m),
+        n=form.sizes(form.n),
+        k=k if 0 not in k else (),
+        a=form.operand(form.accesses[0], dtype, form.m, form.k),
+        b=form.operand(form.accesses[1], dtype, form.k, form.n),
+        c=_stored_c(roles),
+        accumulator=contraction.accumulator,
+        depth=2 if machine.uses_panels and 0 not in k else 1,
+        interleaved=roles.interleaved,
+        **epilogue_fields(roles.epilogue, machine),
+        a_windows=roles.windows,
+        sums=sums,
+        col2im=None if roles.col2im is None else roles.col2im.geometry,
+        split_rows=roles.col2im is not None and roles.col2im.has_short_rows(dtype, machine),
+        **_prologue_fields(roles, machine),
+        can_split_k=starts_anew and not roles.epilogue.positions and not sums,
     )
-    return (
-        windows(
-            form.extents,
-            form.accesses[0],
-            form.m,
-            form.k,
-            granule // GAP_DIVISOR,
-            granule,
-            overread,
+
+
+def _stored_c(roles: OperandRoles) -> OperandTraffic:
+    """Return the layout of the stored tensor, e.g. one with borders, and not that of the product.
+
+    The result of col2im is stored in its own blocks.
+    """
+    form, accumulator = roles.form, roles.contraction.accumulator
+    if roles.col2im is not None:
+        return OperandTraffic(accumulator, (1, 1))
+    stores = [store.index for output in roles.epilogue.outputs[:1] for store in output.stores]
+    access = roles.access(stores[0]) if stores else form.accesses[2]
+    rows, columns = form.m, form.n
+    if roles.interleaved:
+        between = form.interleaved_axis
+        rows = (*rows, *(axis for axis in columns if axis == between))
+        columns = tuple(axis for axis in columns if axis != between)
+    return form.operand(access, accumulator, rows, columns)
+
+
+def _prologue_fields(roles: OperandRoles, machine: MachineParameters) -> dict[str, Any]:
+    """Return the prologue's fields of a `TilingProblem`."""
+    prologue = roles.prologue
+    if prologue is None:
+        return {}
+    side, loaded = "a" if roles.computes_a else "b", len(prologue.operands)
+    return {
+        f"{side}_prologue_tiles": len(prologue.elementwise),
+        f"{side}_broadcasts": loaded - len(prologue.elementwise),
+        f"{side}_prologue_interval": interval(machine, [prologue.element], loaded + 1),
+    }
+
+
+# --- schedules
+
+
+def find_schedule(
+    statements: Sequence[Statement],
+    machine: MachineParameters,
+    producers: Sequence[Statement] = (),
+    sums: int = 0,
+) -> OperandRoles | None:
+    """Return the cheapest schedule of a contraction, its prologue and its epilogue.
+
+    Args:
+        statements: The contraction, then elementwise statements.
+        machine: The target.
+        producers: Statements that produce an operand, to be fused as a prologue.
+        sums: Number of fused sums of each row of a block.
+
+    Returns:
+        The schedule, or None if the producers cannot be a prologue or no tiles fit on chip.
+
+    Raises:
+        ValueError: The first statement is not a contraction, or another one cannot be fused.
+    """
+    both = assign_operands(statements, machine, producers)
+    if both is None or both[0].is_empty:
+        return None if both is None or producers else both[0]
+    if producers:
+        return cheapest_roles(_with_legal_prologue(both), machine)
+    return cheapest_roles(_interleaved(both, machine), machine) or _cheapest(
+        _worth_planning(both, machine, sums), machine
+    )
+
+
+def schedule(
+    statements: Sequence[Statement], machine: MachineParameters, sums: int = 0
+) -> OperandRoles:
+    """Return the same as `find_schedule`.
+
+    Raises:
+        ValueError: Also if no tiles fit on chip.
+    """
+    found = find_schedule(statements, machine, sums=sums)
+    if found is None:
+        raise ValueError(
+            f"no tiles of {statements[0].op} over {statements[0].loops}"
+            f" fit the scratchpads of machine {machine.name!r}"
         )
-        or ()
+    return found
+
+
+def with_schedule(
+    statements: Sequence[Statement],
+    machine: MachineParameters,
+    chosen: Schedule,
+    producers: Sequence[Statement] = (),
+) -> OperandRoles | None:
+    """Return the roles of a contraction's operands under a given schedule.
+
+    Returns:
+        None if the producers cannot be a prologue.
+
+    Raises:
+        ValueError: The first statement is not a contraction, or another one cannot be fused.
+    """
+    both = assign_operands(statements, machine, producers)
+    if both is None:
+        return None
+    roles = both[chosen.swapped]
+    if chosen.interleave_c:
+        roles = _interleave(roles)
+    return replace(roles, plan=chosen)
+
+
+def cycles_lower_bound(statements: Sequence[Statement], machine: MachineParameters) -> float:
+    """Return a lower bound of the cycles of all schedules; 0 if there is no simple one."""
+    both = assign_operands(statements, machine)
+    if both is None or both[0].is_empty or both[0].form.interleaved_axis is not None:
+        return 0.0
+    worth = _worth_planning(both, machine)
+    return min(planner.lower_bound(problem, machine) for _, problem in worth)
+
+
+def cheapest_roles(
+    assignments: Sequence[OperandRoles], machine: MachineParameters, sums: int = 0
+) -> OperandRoles | None:
+    """Return the assignment with the cheapest schedule; None if nothing fits on chip."""
+    return _cheapest([(roles, problem_of(roles, machine, sums)) for roles in assignments], machine)
+
+
+def _cheapest(
+    assignments: Sequence[tuple[OperandRoles, TilingProblem]], machine: MachineParameters
+) -> OperandRoles | None:
+    found = cheapest([problem for _, problem in assignments], machine) if assignments else None
+    if found is None:
+        return None
+    number, plan = found
+    roles, _ = assignments[number]
+    return replace(roles, plan=replace(plan, swapped=roles.swapped))
+
+
+def _with_legal_prologue(both: tuple[OperandRoles, OperandRoles]) -> list[OperandRoles]:
+    """Return the assignments whose prologue can be computed block by block, first that of A."""
+    form = both[0].form
+    if both[0].epilogue.positions or form.interleaved_axis is not None or 0 in form.sizes(form.k):
+        return []
+    ordered = sorted(both, key=lambda roles: not roles.computes_a)
+    return [roles for roles in ordered if _supports_prologue(roles)]
+
+
+def _supports_prologue(roles: OperandRoles) -> bool:
+    """Whether blocks of the prologue's operand can be computed on chip."""
+    prologue, form = roles.prologue, roles.form
+    assert prologue is not None, "the caller has checked"
+    if not roles.computes_a:
+        return prologue.supports_blocks
+    axes = (*form.m, *form.k)
+    return bool(roles.windows) and all(
+        box_strides(roles.windows, axes, roles.access(operand.index))
+        for operand in prologue.operands
     )
+
+
+def _worth_planning(
+    both: tuple[OperandRoles, OperandRoles], machine: MachineParameters, sums: int = 0
+) -> list[tuple[OperandRoles, TilingProblem]]:
+    """Return the assignments worth planning, with their problems.
+
+    Where DMA overlaps compute, operands are exchanged only if they do not already lie along n.
+    """
+    found = [(both[0], problem_of(both[0], machine, sums))]
+    _, problem = found[0]
+    is_enough = problem.depth > 1 and _is_well_laid_out(problem, machine) and not both[1].windows
+    return found if is_enough else [*found, (both[1], problem_of(both[1], machine, sums))]
 
 
 def _is_well_laid_out(problem: TilingProblem, machine: MachineParameters) -> bool:
@@ -349,98 +392,25 @@ def _is_well_laid_out(problem: TilingProblem, machine: MachineParameters) -> boo
     At most the fraction ``MAX_UNUSED_COLUMNS`` of the columns may be unused.
     """
     n = prod(problem.n)
-    full = n >= (1 - MAX_UNUSED_COLUMNS) * cost_rules.padded_columns(
-        machine, problem.accumulator, n
-    )
-    return full and all(
-        x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c)
+    columns = cost_rules.padded_columns(machine, problem.accumulator, n)
+    lanes = machine.lanes(problem.accumulator)
+    return n >= (1 - MAX_UNUSED_COLUMNS) * columns and all(
+        x.runs[1] >= lanes for x in (problem.b, problem.c)
     )
 
 
 def _interleaved(
-    contraction: Contraction,
-    epilogue: Epilogue,
-    both: Sequence[tuple[ContractionForm, Operand, Operand]],
-    machine: MachineParameters,
-) -> OperandRoles | None:
-    """Return the schedule that interleaves two column halves while it transposes C.
-
-    None if C's columns are not interleaved, or if no block of them fits the scratchpad.
-    """
-    for number, (form, a, b) in enumerate(both):
-        if not machine.uses_panels or form.interleaved_axis is None or volume(form, form.k) == 0:
-            continue
-        problem = _problem(
-            contraction, epilogue, form.with_interleaved_columns(), a, machine, interleaved=True
-        )
-        if (
-            prod(problem.n[-2:]) <= MOST_INTERLEAVED
-            and (plan := fitting_plan(problem, machine)) is not None
-        ):
-            return OperandRoles(
-                contraction,
-                epilogue,
-                form.with_interleaved_columns(),
-                a,
-                b,
-                plan=plan,
-                swapped=number == 1,
-                windows=problem.a_windows,
-            )
-    return None
+    both: tuple[OperandRoles, OperandRoles], machine: MachineParameters
+) -> list[OperandRoles]:
+    """Return the assignments that interleave two column halves while C is transposed."""
+    form = both[0].form
+    if not machine.uses_panels or 0 in form.sizes(form.k):
+        return []
+    halves = [_interleave(roles) for roles in both if roles.form.interleaved_axis is not None]
+    return [
+        roles for roles in halves if prod(roles.form.sizes(roles.form.n[-2:])) <= MOST_INTERLEAVED
+    ]
 
 
-def _problem(
-    contraction: Contraction,
-    epilogue: Epilogue,
-    form: ContractionForm,
-    a_operand: Operand,
-    machine: MachineParameters,
-    interleaved: bool = False,
-    prologue: OperandPrologue | None = None,
-    sums: int = 0,
-) -> TilingProblem:
-    """Return the tiling problem of one assignment.
-
-    Args:
-        contraction: The contraction.
-        epilogue: Its fused epilogue.
-        form: Its canonical form.
-        a_operand: The operand in the role of A.
-        machine: The target.
-        interleaved: Whether C's column halves are interleaved.
-        prologue: The prologue that computes A (which then has windows) or B.
-        sums: Number of fused row sums.
-    """
-    a, b, c = form.accesses[:3]
-    stores = [store.index for output in epilogue.outputs[:1] for store in output.stores]
-    # The layout of the stored tensor counts, e.g. one with borders, and not that of the product.
-    if stores:
-        c = form.accesses[3 + _others(contraction, epilogue, prologue).index(stores[0])]
-    dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
-    k = form.sizes(form.k)
-    between = form.interleaved_axis if interleaved else None
-    side = "a" if prologue is not None and prologue.operand is a_operand else "b"
-    sides = (
-        (form.m, form.n)
-        if between is None
-        else ((*form.m, between), tuple(axis for axis in form.n if axis != between))
-    )
-    return TilingProblem(
-        batch=form.sizes(form.batch),
-        m=form.sizes(form.m),
-        n=form.sizes(form.n),
-        k=k if 0 not in k else (),
-        a=form.operand(a, dtype, form.m, form.k),
-        b=form.operand(b, dtype, form.k, form.n),
-        c=form.operand(c, accumulator, *sides),
-        accumulator=accumulator,
-        interleaved=between is not None,
-        **epilogue_fields(epilogue, machine),
-        a_windows=windows_of(form, a_operand, machine, alone=side == "a")
-        if machine.uses_panels
-        else (),
-        sums=sums,
-        **(_prologue_fields(prologue, side, machine) if prologue is not None else {}),
-        can_split_k=contraction.starts_at_zero and not epilogue.positions and not sums,
-    )
+def _interleave(roles: OperandRoles) -> OperandRoles:
+    return replace(roles, form=roles.form.with_interleaved_columns(), interleaved=True)

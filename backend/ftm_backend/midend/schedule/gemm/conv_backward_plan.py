@@ -20,16 +20,16 @@ from math import prod
 from typing import NamedTuple
 
 from ftm_backend.ir.linalg.affine import Affine
-from ftm_backend.ir.linalg.function import Operand, Statement
+from ftm_backend.ir.linalg.function import Operand, Statement, Value
 from ftm_backend.ir.linalg.strided_layout import Strided, merged
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2ImGeometry
 from ftm_backend.midend.schedule.gemm.contraction import ContractionForm
-from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles, roles, windows_of
+from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles, assign_operands
 from ftm_backend.midend.schedule.gemm.panel_search_space import SCALARS
-from ftm_backend.midend.schedule.gemm.tiling import TileCut
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target import cost_rules
@@ -131,38 +131,42 @@ def match_conv_backward(
     if dx.op != col2im.OP:
         return None
     gradient, weight = (tensor.value for tensor in dx.tensors)
-    dx_form, geometry = col2im.schedule_of([dx]).form, col2im.geometry_of(dx)
-    contraction, epilogue, *both = roles(align_all(chain), machine)
-    if (
-        not contraction.starts_at_zero
-        or epilogue.positions
-        or dx.results[0].value.dtype != ACCUMULATORS[weight.dtype]
-    ):
+    if dx.results[0].value.dtype != ACCUMULATORS[weight.dtype]:
         return None
-    for form, a, b in both:
-        if (
-            b.value is not gradient
-            or form.batch
-            or len(form.n) != 1
-            or not all(map(is_integer, form.extents))
-        ):
+    dx_form = col2im.roles_of([dx]).form
+    for dw in assign_operands(align_all(chain), machine) or ():
+        if not _multiplies(dw, gradient, dx_form):
             continue
-        dw = OperandRoles(
-            contraction, epilogue, form, a, b, plan=None, windows=windows_of(form, a, machine)
-        )
-        if not _same_elements(
+        for operand in dw.epilogue.operands:
+            if operand.value is weight and _reads_weights(dw, operand, dx_form):
+                return ConvBackward(dx, dw, operand, dx_form, col2im.geometry_of(dx))
+    return None
+
+
+def _multiplies(dw: OperandRoles, gradient: Value, dx_form: ContractionForm) -> bool:
+    """Whether dW's operand B is the gradient, with the elements that dX reads."""
+    form = dw.form
+    is_simple = dw.contraction.starts_at_zero and not dw.epilogue.positions and not form.batch
+    return (
+        is_simple
+        and dw.b.value is gradient
+        and len(form.n) == 1
+        and all(map(is_integer, form.extents))
+        and _same_elements(
             (form, form.accesses[1]),
             (dx_form, dx_form.accesses[1]),
             ((form.k, dx_form.n), (form.n, dx_form.k)),
-        ):
-            continue
-        for operand in epilogue.operands:
-            sides = ((form.m, dx_form.m), (form.n, dx_form.k))
-            if operand.value is weight and _same_elements(
-                (form, dw.access(operand.index)), (dx_form, dx_form.accesses[0]), sides
-            ):
-                return ConvBackward(dx, dw, operand, dx_form, geometry)
-    return None
+        )
+    )
+
+
+def _reads_weights(dw: OperandRoles, operand: Operand, dx_form: ContractionForm) -> bool:
+    """Whether an operand of dW's epilogue has the elements of the weights that dX reads."""
+    return _same_elements(
+        (dw.form, dw.access(operand.index)),
+        (dx_form, dx_form.accesses[0]),
+        ((dw.form.m, dx_form.m), (dw.form.n, dx_form.k)),
+    )
 
 
 def _same_elements(

@@ -11,7 +11,7 @@ from copy import copy
 from typing import Any
 
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import axis
-from ftm_backend.midend.schedule.gemm.tiling import TileCut
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 from ftm_backend.target import cost_rules
 
 __all__ = ["BlockExtents"]

@@ -10,37 +10,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from ftm_backend.midend.schedule.gemm.tiling import (
-    GemmTiling,
-    OperandTraffic,
-    TileCut,
-    TilingProblem,
-    plan,
-)
+from ftm_backend.midend.schedule.gemm.schedule import Schedule
+from ftm_backend.midend.schedule.gemm.synchronous_search import synchronous_schedule
+from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TileCut, TilingProblem
 from ftm_backend.symbolic import SymInt, ceildiv, size_hint
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["balanced_cut", "dynamic_cut", "dynamic_plan"]
+__all__ = ["balanced_cut", "dynamic_cut", "dynamic_schedule"]
 
 
-def dynamic_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
-    """Return the tiling of `tiling.plan` for the size hints, generalized to all sizes.
+def dynamic_schedule(problem: TilingProblem, machine: MachineParameters) -> Schedule | None:
+    """Return `synchronous_schedule` for the size hints, generalized to all sizes.
 
     A tile that covers a dimension covers it for every size, and the loop that the cores share is
     split evenly.
+
+    Returns:
+        None if no tiles fit the scratchpads.
     """
-    tiling = plan(_with_hints(problem), machine)
-    m, n, k = (
-        dynamic_cut(tiling.m, problem.m),
-        dynamic_cut(tiling.n, problem.n),
-        dynamic_cut(tiling.k, problem.k),
-    )
-    if tiling.split in ("outer", "inner"):
-        if (tiling.split == "outer") == tiling.m_outer:
-            m = balanced_cut(m, problem.m, machine.mm_rows, machine.cores)
-        else:
-            n = balanced_cut(n, problem.n, machine.mm_columns(problem.accumulator), machine.cores)
-    return replace(tiling, m=m, n=n, k=k)
+    found = synchronous_schedule(_with_hints(problem), machine)
+    if found is None:
+        return None
+    m, n, k = map(dynamic_cut, (found.m, found.n, found.k), (problem.m, problem.n, problem.k))
+    if found.row_groups > 1:
+        m = balanced_cut(m, problem.m, machine.mm_rows, machine.cores)
+    elif found.column_groups > 1:
+        n = balanced_cut(n, problem.n, machine.mm_columns(problem.accumulator), machine.cores)
+    return replace(found, m=m, n=n, k=k)
 
 
 def _with_hints(problem: TilingProblem) -> TilingProblem:

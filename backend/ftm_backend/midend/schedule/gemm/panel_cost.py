@@ -2,7 +2,7 @@
 
 Reads the candidate sizes (``PanelSearchSpace``) and changes nothing. ``panel_transfer_cost`` gives
 the cycles of DMA; this module checks which sizes fit the scratchpads, and adds up the time in which
-transfers and products overlap. ``PricedPlan.plan`` returns the cheapest schedule.
+transfers and products overlap. ``PricedPlan.schedule`` returns the cheapest one.
 
 Costs come from ``target.cost_rules``, which the cycle model uses, too.
 """
@@ -19,6 +19,7 @@ import numpy as np
 from ftm_backend.midend.schedule.gemm.panel_options import ChoiceMasks, PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_search_space import SCALARS, PanelSearchSpace
 from ftm_backend.midend.schedule.gemm.panel_transfer_cost import PanelTransferCost
+from ftm_backend.midend.schedule.gemm.schedule import ASpace, Schedule
 from ftm_backend.midend.schedule.gemm.traffic_model import box_bytes, fill_cycles, parameter_bytes
 from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import slot_bytes
@@ -33,7 +34,7 @@ FEW_PANELS_PER_CORE = 2
 nothing hides, must be a small part."""
 GSM_PENALTY = 1.01
 """Penalty of plans that keep all of B in GSM: smaller gains are within the model's error."""
-_SPACES = ("sm", "gsm", "am")
+_SPACES: tuple[ASpace, ...] = ("sm", "gsm", "am")
 
 
 class PricedPlan:
@@ -286,8 +287,8 @@ class PricedPlan:
 
     # --- the cheapest
 
-    def plan(self, number: int) -> dict[str, Any]:
-        """Return the cheapest sizes of choice ``number``, as the fields of a ``PanelSchedule``."""
+    def schedule(self, number: int) -> Schedule:
+        """Return the schedule with the cheapest sizes of choice ``number``."""
         g, choice = self.grid, self.choices[number]
         at = int(self._at[number])
         m, _, n, k = (int(size_indices[at]) for size_indices in g.size_indices)
@@ -298,47 +299,39 @@ class PricedPlan:
                 array = array[number if len(array) > 1 else 0]
             return array[at if len(array) > 1 else 0].item() if array.ndim else array.item()
 
-        outer, inner, blocks, work = (
-            pick(self.outer),
-            pick(self.inner),
-            pick(g.k_blocks),
-            pick(self.work),
-        )
-        load_outer, load_inner, prepare_inner = (
-            pick(self.load_outer),
-            pick(self.load_inner),
-            pick(self.prepare_inner),
-        )
+        outer, inner, blocks = pick(self.outer), pick(self.inner), pick(g.k_blocks)
+        load_outer, load_inner = pick(self.load_outer), pick(self.load_inner)
         visits = 1 if choice.keep else inner
         dma = outer * blocks * (visits * load_outer + inner * load_inner)
-        prepare = outer * blocks * (visits * pick(self.prepare_outer) + inner * prepare_inner)
-        return {
-            "m": g.cuts[0][m],
-            "n": g.cuts[1][n],
-            "k": g.cuts[2][k],
-            "chunks": pick(g.chunks),
-            "panels": pick(g.panels),
-            "row_groups": min(g.groups[0], pick(g.rows)),
-            "column_groups": min(g.groups[1], pick(g.n_blocks)),
-            "share": choice.share,
-            "m_outer": choice.m_outer,
-            "keep": choice.keep,
-            "a_space": _SPACES[pick(self.space)],
-            "trans_a": bool(pick(self.transfers.trans_a)),
-            "b_layout": g.b_layout,
-            "transpose_c": g.transpose_c,
-            "c_buffers": pick(self.rings),
-            "interleave_c": self.problem.interleaved,
-            "split_rows": self.grid.split_rows and (choice.share == "b" or choice.b_in_gsm),
-            "b_in_gsm": choice.b_in_gsm,
-            "col2im_c": self.problem.col2im is not None,
-            "deferred_chunks": pick(g.deferred_chunks) if pick(self.deferred_chunks) else 0,
-            "cycles": self.best[number] / (GSM_PENALTY if choice.b_in_gsm else 1.0),
-            "compute_cycles": float(
-                outer * inner * (blocks * work + pick(g.epilogue_cycles)) + prepare
-            ),
-            "dma_cycles": float(dma + outer * inner * pick(g.chunks) * pick(self.transfers.store)),
-        }
+        prepare = (
+            outer * blocks * (visits * pick(self.prepare_outer) + inner * pick(self.prepare_inner))
+        )
+        compute = outer * inner * (blocks * pick(self.work) + pick(g.epilogue_cycles)) + prepare
+        return Schedule(
+            depth=2,
+            m=g.cuts[0][m],
+            n=g.cuts[1][n],
+            k=g.cuts[2][k],
+            m_outer=choice.m_outer,
+            keep_outer=choice.keep,
+            chunks=pick(g.chunks),
+            row_groups=min(g.groups[0], pick(g.rows)),
+            column_groups=min(g.groups[1], pick(g.n_blocks)),
+            share=choice.share,
+            a_space=_SPACES[pick(self.space)],
+            trans_a=bool(pick(self.transfers.trans_a)),
+            b_layout=g.b_layout,
+            b_in_gsm=choice.b_in_gsm,
+            split_rows=g.split_rows and (choice.share == "b" or choice.b_in_gsm),
+            c_buffers=pick(self.rings),
+            transpose_c=g.transpose_c,
+            interleave_c=self.problem.interleaved,
+            col2im_c=self.problem.col2im is not None,
+            deferred_chunks=pick(g.deferred_chunks) if pick(self.deferred_chunks) else 0,
+            cycles=self.best[number] / (GSM_PENALTY if choice.b_in_gsm else 1.0),
+            compute_cycles=float(compute),
+            dma_cycles=float(dma + outer * inner * pick(g.chunks) * pick(self.transfers.store)),
+        )
 
 
 def price(grid: PanelSearchSpace, choices: Sequence[PanelChoice], limit: float = inf) -> PricedPlan:

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ftm_backend.midend.schedule.gemm.schedule import Share
+
 __all__ = ["ChoiceMasks", "PanelChoice"]
 
 
 class PanelChoice(NamedTuple):
-    """The parts of a plan other than sizes and the grid of cores; see ``PanelSchedule``."""
+    """The parts of a plan other than sizes and the grid of cores; see ``Schedule``."""
 
-    share: str
+    share: Share
     m_outer: bool
     keep: bool
     b_in_gsm: bool

@@ -20,7 +20,8 @@ from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import (
     tile_extents,
 )
 from ftm_backend.midend.schedule.gemm.core_partition import BlockExtents
-from ftm_backend.midend.schedule.gemm.tiling import TileCut, TilingProblem
+from ftm_backend.midend.schedule.gemm.schedule import BLayout
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut, TilingProblem
 from ftm_backend.midend.schedule.gemm.traffic_model import (
     box_cycles,
     box_traffic,
@@ -60,7 +61,7 @@ class PanelSearchSpace:
         problem: TilingProblem,
         machine: MachineParameters,
         groups: tuple[int, int],
-        b_layout: str,
+        b_layout: BLayout,
         sampling: CandidateSizes,
     ) -> None:
         """Compute the candidates.
@@ -69,7 +70,7 @@ class PanelSearchSpace:
             problem: The contraction.
             machine: The target.
             groups: Rows and columns of the grid of cores.
-            b_layout: Layout of B; see ``PanelSchedule``.
+            b_layout: Layout of B; see ``Schedule``.
             sampling: Density of the candidates.
         """
         self.problem, self.machine, self.groups, self.b_layout = problem, machine, groups, b_layout

@@ -1,55 +1,152 @@
-"""The schedule of a contraction kernel as a value: printed on the kernel, read back, editable.
+"""The schedule of a contraction: printed on its kernel, read back, and editable by hand.
 
-Example: ``schedule = "panels A.B m=0:96:96:11 n=0:96:96:1 k=0:512:512:1 chunks=2 ..."``. Whoever
-changes a field in a file of kernels and compiles from there runs the kernel with that schedule.
-Fields that have their default are left out. A cut of rows, columns or k is
+Example: ``schedule = "depth=2 m=0:96:96:11 n=0:96:96:1 k=0:512:512:1 m_outer=1 chunks=2 ..."``.
+Whoever changes a field in a file of kernels and compiles from there runs the kernel with that
+schedule. Fields that have their default are left out. A cut of rows, columns or k is
 ``dimension:size:elements:blocks``.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import lru_cache
+from typing import Any, Literal, get_args, get_type_hints
 
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
-from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, TileCut
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
+from ftm_backend.symbolic import ceildiv
 
-__all__ = ["Schedule"]
+__all__ = ["ASpace", "BLayout", "Schedule", "Share"]
 
-_KINDS: dict[str, type[PanelSchedule] | type[GemmTiling]] = {
-    "panels": PanelSchedule,
-    "nest": GemmTiling,
-}
-_ORDERS = {"A.B": False, "B'.A'": True}
+ASpace = Literal["sm", "gsm", "am"]
+"""The memory that holds A's blocks."""
+BLayout = Literal["plain", "dot", "transposed"]
+"""How B is loaded and multiplied.
+
+``plain``: as k x n. ``dot``: as n x k, by dot products. ``transposed``: loaded as n x k, then
+transposed in AM.
+"""
+Share = Literal["none", "a", "b"]
+"""The operand that is loaded once for several cores, through GSM.
+
+``a``: by the cores of a row group; ``b``: by all cores, each a row group.
+"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How a contraction is computed.
+    """How a contraction ``C[b, m, n] = sum_k A[b, m, k] * B[b, k, n]`` is computed.
 
-    Attributes:
-        swapped: Whether the kernel computes the transpose, ``C^T = B^T . A^T``.
-        plan: Row panels of C on machines whose DMA overlaps compute, else a loop nest over tiles.
+    With ``depth`` 1, a core copies synchronously: it executes nested loops over tiles of C, and
+    loads each block right before its product. With ``depth`` 2, DMA overlaps compute: a core
+    executes a sequence of steps over *panels* of C, which are stacks of ``chunks`` row chunks by
+    one block of columns, and each step loads the blocks of the next one::
+
+        for each panel of C:
+            for each block kb of k:                    # a step
+                for each chunk i:  C[i] += A[i, kb] . B[kb]
+                # depth 2: meanwhile, DMA loads the blocks of the next step
+            apply the epilogue, and store the panel
+
+    Only the cuts, ``m_outer``, ``keep_outer``, ``trans_a``, ``b_layout`` and the grid of cores have
+    a meaning for both depths. ``keep_inner`` and ``batch_groups`` belong to depth 1, all other
+    fields to depth 2.
     """
 
-    swapped: bool
-    plan: PanelSchedule | GemmTiling
+    depth: int
+    """Buffers of each block that does not stay resident."""
+    swapped: bool = False
+    """Whether the kernel computes the transpose, ``C^T = B^T . A^T``."""
+    m: TileCut
+    """A chunk of rows."""
+    n: TileCut
+    k: TileCut
+    m_outer: bool
+    """Whether the loop over row panels is outside the loop over blocks of columns."""
+    keep_outer: bool = False
+    """Whether the outer loop's operand keeps all blocks of k through the inner loop."""
+    keep_inner: bool = False
+    """Whether the inner loop's operand keeps all its blocks for the whole batch entry."""
+    chunks: int = 1
+    """Chunks of a panel."""
 
-    def __str__(self) -> str:
-        """Return the text of the schedule."""
-        kind = next(name for name, plan in _KINDS.items() if isinstance(self.plan, plan))
-        words = [kind, next(name for name, swapped in _ORDERS.items() if swapped == self.swapped)]
-        for field in fields(self.plan):
-            value = getattr(self.plan, field.name)
-            is_default = field.default is not MISSING and value == field.default
-            if not is_default:
-                words.append(f"{field.name}={_written(value)}")
-        return " ".join(words)
+    batch_groups: int = 1
+    """Groups of cores that share the batch entries; with depth 2, row groups share them."""
+    row_groups: int = 1
+    """Groups of cores that share the row panels."""
+    column_groups: int = 1
+    """Cores of a row group, which share the blocks of columns."""
+    k_groups: int = 1
+    """Parts of k (split-k): as many cores compute each panel, and add up partial sums in GSM."""
+
+    share: Share = "none"
+    a_space: ASpace = "sm"
+    trans_a: bool = False
+    """Whether A is loaded transposed."""
+    b_layout: BLayout = "plain"
+    b_in_gsm: bool = False
+    """Whether all of B is kept in GSM. Each core loads some of its blocks, before the first step
+    or, with ``fills_during_panel``, during the first panel."""
+    split_rows: bool = False
+    """Whether blocks of a shared B stay in memory order, n_outer x (k x n_inner)."""
+
+    c_buffers: int = 1
+    """Buffers of C's panel: with 2, the next panel starts while this one is stored."""
+    transpose_c: bool = False
+    """Whether C is transposed before it is stored."""
+    interleave_c: bool = False
+    """Whether the halves of C's columns are interleaved while it is transposed."""
+    col2im_c: bool = False
+    """Whether C goes through col2im before it is stored, instead of being transposed."""
+    deferred_chunks: int = 0
+    """Chunks that the deferred epilogue finishes and stores in each step of the next panel.
+
+    No barrier then waits for all of them. 0: the epilogue follows each panel's products.
+    """
+
+    cycles: float = 0.0
+    """Modelled cycles of the busiest core."""
+    compute_cycles: float = 0.0
+    dma_cycles: float = 0.0
+
+    @property
+    def panels(self) -> int:
+        """Row panels of a batch entry."""
+        return ceildiv(self.m.blocks, self.chunks)
+
+    @property
+    def cores(self) -> int:
+        """Most cores that have work."""
+        return self.batch_groups * self.row_groups * self.column_groups * self.k_groups
+
+    @property
+    def keeps_a(self) -> bool:
+        """Whether A's blocks stay resident."""
+        return self.keep_outer if self.m_outer else self.keep_inner
+
+    @property
+    def keeps_b(self) -> bool:
+        """Whether B's blocks stay resident."""
+        return self.keep_inner if self.m_outer else self.keep_outer
+
+    @property
+    def fills_during_panel(self) -> bool:
+        """Whether B is loaded into GSM during the first panel, whose steps end at barriers."""
+        return self.b_in_gsm and self.keeps_b and self.share == "a"
 
     @property
     def is_constant(self) -> bool:
         """Whether no field is a symbolic size; only then the text can be read back."""
-        return all(map(_is_constant, (getattr(self.plan, f.name) for f in fields(self.plan))))
+        cuts = (getattr(cut, f.name) for cut in (self.m, self.n, self.k) for f in fields(cut))
+        return all(type(number) is int for number in cuts)
+
+    def __str__(self) -> str:
+        """Return the text of the schedule."""
+        values = {field.name: (field, getattr(self, field.name)) for field in fields(self)}
+        return " ".join(
+            f"{name}={_written(value)}"
+            for name, (field, value) in values.items()
+            if field.default is MISSING or value != field.default
+        )
 
     @staticmethod
     def parse(text: str) -> Schedule:
@@ -58,34 +155,31 @@ class Schedule:
         Raises:
             ValueError: The text is no schedule; the message names the word.
         """
-        kind, order, *words = text.split()
-        if kind not in _KINDS or order not in _ORDERS:
-            raise ValueError(f"a schedule begins with one of {[*_KINDS]} and of {[*_ORDERS]}")
-        plan = _KINDS[kind]
-        types = {field.name: str(field.type) for field in fields(plan)}
+        known = _fields()
         given: dict[str, Any] = {}
-        for word in words:
+        for word in text.split():
             name, _, value = word.partition("=")
-            if name not in types:
-                raise ValueError(f"a schedule of kind {kind} has no field {name!r}")
-            given[name] = _read(types[name], value)
+            if name not in known:
+                raise ValueError(f"a schedule has no field {name!r}")
+            given[name] = _read(name, known[name][1], value)
         missing = [
-            field.name
-            for field in fields(plan)
-            if field.default is MISSING and field.name not in given
+            name
+            for name, (field, _) in known.items()
+            if field.default is MISSING and name not in given
         ]
         if missing:
-            raise ValueError(f"a schedule of kind {kind} needs {', '.join(missing)}")
-        return Schedule(_ORDERS[order], plan(**given))
+            raise ValueError(f"a schedule needs {', '.join(missing)}")
+        return Schedule(**given)
 
 
-def _is_constant(value: object) -> bool:
-    if isinstance(value, TileCut):
-        return all(type(getattr(value, field.name)) is int for field in fields(value))
-    return type(value) in (int, float, str, bool, tuple)
+@lru_cache(maxsize=1)
+def _fields() -> dict[str, tuple[Field[Any], Any]]:
+    """Return the fields of a schedule with their types."""
+    types = get_type_hints(Schedule)
+    return {field.name: (field, types[field.name]) for field in fields(Schedule)}
 
 
-def _written(value: Any) -> str:
+def _written(value: TileCut | bool | float | str) -> str:
     if isinstance(value, TileCut):
         return ":".join(str(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, bool):
@@ -93,9 +187,14 @@ def _written(value: Any) -> str:
     return f"{value:.0f}" if isinstance(value, float) else str(value)
 
 
-def _read(type_: str, text: str) -> Any:
-    """Return a value of the type that a field is annotated with."""
-    if type_ == "TileCut":
+def _read(name: str, type_: Any, text: str) -> TileCut | bool | float | str:
+    """Return the value of a field of a type."""
+    if type_ is TileCut:
         return TileCut(*map(int, text.split(":")))
-    readers: dict[str, Any] = {"bool": lambda word: bool(int(word)), "int": int, "float": float}
-    return readers.get(type_, str)(text)
+    if type_ is bool:
+        return bool(int(text))
+    if type_ in (int, float):
+        return type_(text)
+    if text not in get_args(type_):
+        raise ValueError(f"{name} of a schedule is one of {', '.join(get_args(type_))}")
+    return text

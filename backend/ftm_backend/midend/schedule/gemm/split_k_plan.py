@@ -14,7 +14,8 @@ import numpy as np
 
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import LARGEST, CandidateSizes, Cuts
 from ftm_backend.midend.schedule.gemm.panel_search_space import SCALARS, PanelSearchSpace
-from ftm_backend.midend.schedule.gemm.tiling import TileCut, TilingProblem
+from ftm_backend.midend.schedule.gemm.schedule import ASpace, BLayout, Schedule
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut, TilingProblem
 from ftm_backend.midend.schedule.gemm.traffic_model import box_bytes, parameter_bytes
 from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import slot_bytes
@@ -32,20 +33,14 @@ _BARRIERS = 3
 """Barriers per panel: before the loop over k, before the reduction, before the next stores."""
 
 
-def split_plan(
-    problem: TilingProblem, machine: MachineParameters, limit: float
-) -> dict[str, Any] | None:
-    """Return the cheapest split-k plan that takes fewer than ``limit`` cycles.
-
-    Returns:
-        The fields of a ``PanelSchedule``, or None if there is no such plan.
-    """
+def split_plan(problem: TilingProblem, machine: MachineParameters, limit: float) -> Schedule | None:
+    """Return the cheapest split-k schedule that takes fewer than ``limit`` cycles, if any."""
     best = None
+    b_layout: BLayout = "transposed" if problem.b.runs[0] > problem.b.runs[1] else "plain"
     for groups in _groups(problem, machine, limit):
-        for b_layout in ("transposed",) if problem.b.runs[0] > problem.b.runs[1] else ("plain",):
-            plan = _Splits(problem, machine, groups, b_layout).cheapest()
-            if plan is not None and plan["cycles"] < limit:
-                best, limit = plan, plan["cycles"]
+        found = _Splits(problem, machine, groups, b_layout).cheapest()
+        if found is not None and found.cycles < limit:
+            best, limit = found, found.cycles
     return best
 
 
@@ -82,7 +77,7 @@ class _Splits(PanelSearchSpace):
         problem: TilingProblem,
         machine: MachineParameters,
         groups: tuple[int, int],
-        b_layout: str,
+        b_layout: BLayout,
     ) -> None:
         """Compute the candidates of one grid; see the base class."""
         self.k_groups = machine.cores // prod(groups)
@@ -105,8 +100,8 @@ class _Splits(PanelSearchSpace):
     def _panel_count(self, m_blocks: Any, sampling: CandidateSizes) -> Any:
         return np.minimum(m_blocks, self.groups[0])
 
-    def cheapest(self) -> dict[str, Any] | None:
-        """Return the fields of the cheapest plan; None if nothing fits."""
+    def cheapest(self) -> Schedule | None:
+        """Return the cheapest schedule; None if nothing fits."""
         space, fits = self._check_capacity()
         trans_a, computing, moving, total = self._cycles()
         total = np.where(fits, total, inf)
@@ -117,27 +112,25 @@ class _Splits(PanelSearchSpace):
         def pick(values: Any) -> Any:
             return np.broadcast_to(values, total.shape)[at].item()
 
-        return {
-            "m": self.cuts[0][at[0]],
-            "n": self.cuts[1][at[2]],
-            "k": self.cuts[2][at[3]],
-            "chunks": pick(self.chunks),
-            "panels": pick(self.panels),
-            "row_groups": pick(self.panels),
-            "column_groups": self.cuts[1][at[2]].blocks,
-            "share": "none",
-            "m_outer": True,
-            "keep": False,
-            "a_space": "am" if self.problem.a_prologue_tiles else "gsm" if pick(space) else "sm",
-            "trans_a": bool(pick(trans_a)),
-            "b_layout": self.b_layout,
-            "transpose_c": self.transpose_c,
-            "c_buffers": 1,
-            "k_groups": self.k_groups,
-            "cycles": pick(total),
-            "compute_cycles": pick(computing),
-            "dma_cycles": pick(moving),
-        }
+        space_of_a: ASpace = "gsm" if pick(space) else "sm"
+        return Schedule(
+            depth=2,
+            m=self.cuts[0][at[0]],
+            n=self.cuts[1][at[2]],
+            k=self.cuts[2][at[3]],
+            m_outer=True,
+            chunks=pick(self.chunks),
+            row_groups=pick(self.panels),
+            column_groups=self.cuts[1][at[2]].blocks,
+            k_groups=self.k_groups,
+            a_space="am" if self.problem.a_prologue_tiles else space_of_a,
+            trans_a=bool(pick(trans_a)),
+            b_layout=self.b_layout,
+            transpose_c=self.transpose_c,
+            cycles=pick(total),
+            compute_cycles=pick(computing),
+            dma_cycles=pick(moving),
+        )
 
     def _check_capacity(self) -> tuple[Any, Any]:
         """Return whether A is in GSM, and which candidates fit.

@@ -13,7 +13,7 @@ import numpy as np
 
 from ftm_backend.midend.lowering.gemm.im2col_operand import COLUMN_SIDES
 from ftm_backend.midend.schedule.gemm.core_partition import BlockExtents
-from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TilingProblem
+from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TilingProblem
 from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters

@@ -24,7 +24,6 @@ from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, par
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
 from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
-from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
@@ -132,16 +131,10 @@ def summed(
         The partial sums and the additional cycles, or None if a sum does not follow the blocks.
     """
     (made,) = product.outputs
-    apart, together = (
-        schedule(product.aligned, machine),
-        schedule(product.aligned, machine, 1 + any(each.shift for each in sums)),
-    )
+    apart = schedule(product.aligned, machine)
+    together = schedule(product.aligned, machine, 1 + any(each.shift for each in sums))
     parts = partial_sums_of(together)
-    if (
-        parts is None
-        or not isinstance(apart.plan, PanelSchedule)
-        or not isinstance(together.plan, PanelSchedule)
-    ):
+    if parts is None or apart.plan is None or together.plan is None:
         return None
     if not all(
         parts.is_reduced_by(each.statement, o)

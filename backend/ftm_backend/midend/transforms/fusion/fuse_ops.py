@@ -16,7 +16,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.midend.analysis.use_def import home_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
-from ftm_backend.midend.lowering.gemm import lower as contraction
+from ftm_backend.midend.schedule.gemm.kernel_schedule import choose_schedule
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_partition import FusionPartitioner
@@ -74,7 +74,7 @@ def _kernels(
             kernel = builder.kernel(group)
             kernel.words = cache.kernel_key(kernel)
             # the stores are known now, so the plan found here is the one for lowering
-            if kernel.kind == "contraction":
+            if kernel.kind in ("contraction", "fold"):
                 kernel.one_core, kernel.schedule = _planned(kernel, cache)
             kernels.append(kernel)
         run.clear()
@@ -95,7 +95,8 @@ def _kernels(
 def _planned(product: Kernel, cache: FusionCache) -> tuple[bool, Schedule | None]:
     """Return whether a contraction runs on one core, and its schedule if not."""
     found, _ = cache.get_or_compute(
-        ("plan", product.words), lambda: contraction.planned(product.aligned, cache.machine)
+        ("plan", product.words),
+        lambda: choose_schedule(product.kind, product.statements, cache.machine, product.aligned),
     )
     return found
 

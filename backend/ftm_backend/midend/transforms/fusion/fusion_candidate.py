@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ftm_backend.ir.linalg.function import Statement
-from ftm_backend.midend.lowering.gemm import lower as contraction
+from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
+from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.midend.schedule.loop_nest.capacity_check import (
     MOST_STATEMENTS,
     common_domain,
@@ -174,8 +175,8 @@ class ChainCandidate:
             longer = aligned(self._statements(), statement)
             return (
                 longer is not None
-                and contraction.match(longer[0]) is not None
-                and contraction.can_fuse_epilogue(longer[:-1], longer[-1])
+                and match(longer[0]) is not None
+                and can_fuse_epilogue(longer[:-1], longer[-1])
             )
 
         taken, state = self._cache.get_or_compute(

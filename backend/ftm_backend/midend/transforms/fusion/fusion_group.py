@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import Statement, has_effect
 from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.lowering.gemm import lower as contraction
 from ftm_backend.midend.lowering.loop_nest import transpose
 from ftm_backend.midend.lowering.rows import gather_scatter as rows
 from ftm_backend.midend.lowering.rows import scan
 from ftm_backend.midend.lowering.sort import lower as sort
+from ftm_backend.midend.schedule.gemm.contraction import match
+from ftm_backend.midend.schedule.gemm.kernel_schedule import choose_schedule
 from ftm_backend.midend.schedule.loop_nest.capacity_check import ONE_CORE_WORK
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_candidate import ChainCandidate, NestCandidate
@@ -58,7 +59,7 @@ def single(statement: Statement, machine: MachineParameters, cache: FusionCache)
         return FusionGroup(statement.op.removeprefix("ftm."), [statement])
     if statement.op == col2im.OP:
         return FusionGroup("fold", [statement])
-    if contraction.match(statement) is not None:
+    if match(statement) is not None:
         return FusionGroup("contraction", [statement], chain=ChainCandidate.begin(statement, cache))
     is_transpose = (
         transpose.match_transpose(
@@ -81,7 +82,7 @@ def place_on_cores(group: FusionGroup, machine: MachineParameters) -> None:
     elif group.kind == "sort":
         group.one_core = sort.one_core(group.statements[0], machine)
     elif group.kind == "fold":
-        group.one_core = col2im.one_core(group.statements, machine)
+        group.one_core, _ = choose_schedule(group.kind, group.statements, machine)
     elif group.kind == "nest":
         work = sum(
             max(size_hint(s.volume), size_hint(volume(s.results[0].value.shape)))

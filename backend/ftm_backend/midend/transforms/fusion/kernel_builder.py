@@ -21,6 +21,7 @@ from ftm_backend.midend.analysis.use_def import FunctionUses, home_of, makers_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import split_off_sums
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index
+from ftm_backend.midend.schedule.gemm.kernel_schedule import KINDS, choose_schedule
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 from ftm_backend.target.presets import MachineParameters
@@ -177,6 +178,14 @@ def _aligned(kernel: Kernel) -> list[Statement]:
     return kernel.statements if first is None else align_all(kernel.statements[first:])
 
 
+def _set_schedule(kernel: Kernel) -> None:
+    """Set the schedule of a contraction on all cores, so that the kernel's text shows it."""
+    if kernel.kind in KINDS and not kernel.one_core:
+        _, kernel.schedule = choose_schedule(
+            kernel.kind, kernel.statements, kernel.machine, kernel.aligned
+        )
+
+
 def rebuild_kernels(
     module: KernelModule, groups: Mapping[Kernel, FusionGroup], builder: KernelBuilder
 ) -> None:
@@ -193,4 +202,5 @@ def rebuild_kernels(
         if kernel in groups:
             kept[number] = builder.kernel(groups[kernel])
             kept[number].name = kernel.name
+            _set_schedule(kept[number])
     module.kernels = kept

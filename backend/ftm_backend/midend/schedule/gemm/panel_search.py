@@ -1,15 +1,7 @@
-"""Panel schedules: plans of contractions for machines whose DMA overlaps compute.
+"""Schedules of depth 2, for machines whose DMA overlaps compute: the cheapest panels of C.
 
-A *panel* of C is a stack of ``chunks`` row chunks by one block of columns. A core keeps a panel in
-AM while it iterates over all of k::
-
-    for each panel of C:
-        for each block kb of k:                    # a step
-            for each chunk i:  C[i] += A[i, kb] . B[kb]
-            # meanwhile, DMA loads the blocks of the next step
-        apply the epilogue, and store the panel
-
-So C moves once, and transfers hide behind products. The plan has
+A core keeps a panel of C in AM while it iterates over all of k. So C moves once, and transfers
+hide behind products. The schedule has
 
 - the cuts of m (a chunk), n and k, the number of chunks of a panel, and the buffers of each;
 - the grid of cores: ``row_groups`` groups share the row panels of all batch entries; the cores of a
@@ -25,7 +17,6 @@ Costs come from ``target.cost_rules``, which the cycle model uses, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product as every
 from math import inf, prod
@@ -34,12 +25,13 @@ from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import CandidateSizes
 from ftm_backend.midend.schedule.gemm.panel_cost import CHUNKS, PricedPlan, price
 from ftm_backend.midend.schedule.gemm.panel_options import PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_search_space import CERTAIN, PanelSearchSpace
+from ftm_backend.midend.schedule.gemm.schedule import BLayout, Schedule, Share
 from ftm_backend.midend.schedule.gemm.split_k_plan import split_plan
-from ftm_backend.midend.schedule.gemm.tiling import TileCut, TilingProblem
+from ftm_backend.midend.schedule.gemm.tiling_problem import TilingProblem
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["PanelSchedule", "cheapest", "fitting_plan", "lower_bound", "panel_plan"]
+__all__ = ["lower_bound", "panel_schedule"]
 
 COARSE, FINE, FINEST = (2.2, CHUNKS[::3]), (1.4, CHUNKS), (1.25, CHUNKS)
 """Densities of the search: ratio of one size to the next, and numbers of chunks of a panel."""
@@ -61,103 +53,6 @@ all fine sizes are priced."""
 SPLIT_K_MARGIN, SPLIT_K_MARGIN_LONG = 0.88, 0.97
 """A split-k plan must take less than this part of the best plan's time, because of the model's
 error. Short plans need the larger margin."""
-
-
-@dataclass(frozen=True)
-class PanelSchedule:
-    """A plan and its modelled cost, in cycles of the busiest core."""
-
-    m: TileCut
-    n: TileCut
-    k: TileCut
-    chunks: int
-    panels: int
-    """Row panels of a batch entry."""
-    row_groups: int
-    column_groups: int
-    share: str
-    """The operand that is loaded once for several cores, through GSM.
-
-    ``none``; ``a``: by the cores of a row group; ``b``: by all cores, each a row group.
-    """
-    m_outer: bool
-    keep: bool
-    """Whether the outer loop's operand keeps all blocks of k through the inner loop."""
-    a_space: str
-    trans_a: bool
-    b_layout: str
-    """How B is loaded and multiplied.
-
-    ``plain``: as k x n. ``dot``: as n x k, by dot products. ``transposed``: loaded as n x k, then
-    transposed in AM.
-    """
-    transpose_c: bool
-    c_buffers: int
-    """Buffers of C's panel: with 2, the next panel starts while this one is stored."""
-    cycles: float
-    compute_cycles: float
-    dma_cycles: float
-    interleave_c: bool = False
-    """Whether the halves of C's columns are interleaved while it is transposed."""
-    col2im_c: bool = False
-    """Whether C goes through col2im before it is stored, instead of being transposed."""
-    split_rows: bool = False
-    """Whether blocks of a shared B stay in memory order, n_outer x (k x n_inner)."""
-    deferred_chunks: int = 0
-    """Chunks that the deferred epilogue finishes and stores in each step of the next panel.
-
-    No barrier then waits for all of them. 0: the epilogue follows each panel's products.
-    """
-    b_in_gsm: bool = False
-    """Whether all of B is kept in GSM. Each core loads some of its blocks, before the first step
-    or, with ``fills_during_panel``, during the first panel."""
-    k_groups: int = 1
-    """Parts of k (split-k): as many cores compute each panel, and add up partial sums in GSM."""
-
-    @property
-    def fills_during_panel(self) -> bool:
-        """Whether B is loaded into GSM during the first panel, whose steps end at barriers."""
-        return self.b_in_gsm and self.keep and not self.m_outer and self.share == "a"
-
-    @property
-    def cores(self) -> int:
-        """Number of cores that have work."""
-        return self.row_groups * self.column_groups * self.k_groups
-
-
-def panel_plan(problem: TilingProblem, machine: MachineParameters) -> PanelSchedule:
-    """Return the cheapest plan of ``problem``, whose extents are all at least 1.
-
-    Raises:
-        ValueError: No tiles fit the scratchpads.
-    """
-    found = fitting_plan(problem, machine)
-    if found is None:
-        raise ValueError(f"no tiles of {problem} fit the scratchpads of machine {machine.name!r}")
-    return found
-
-
-def cheapest(
-    problems: Sequence[TilingProblem], machine: MachineParameters
-) -> tuple[int, PanelSchedule]:
-    """Return the problem with the cheapest plan: its index, and the plan.
-
-    Problems whose lower bound exceeds another one's plan are not searched.
-
-    Raises:
-        ValueError: No tiles fit the scratchpads.
-    """
-    if len(problems) == 1:
-        return 0, panel_plan(problems[0], machine)
-    low = [lower_bound(problem, machine) for problem in problems]
-    best: tuple[float, int, PanelSchedule] | None = None
-    for number in sorted(range(len(problems)), key=low.__getitem__):
-        if best is None or low[number] <= best[0]:
-            plan = panel_plan(problems[number], machine)
-            if best is None or (plan.cycles, number) < best[:2]:
-                best = plan.cycles, number, plan
-    assert best is not None, "there is a problem"
-    return best[1:]
 
 
 @lru_cache(maxsize=4096)
@@ -189,25 +84,20 @@ def lower_bound(problem: TilingProblem, machine: MachineParameters) -> float:
 
 
 @lru_cache(maxsize=4096)
-def fitting_plan(problem: TilingProblem, machine: MachineParameters) -> PanelSchedule | None:
-    """Return the same as ``panel_plan``; None if no tiles fit the scratchpads."""
-    short = _is_short(problem, machine)
-    for quanta in (True, False):
-        found = _search(problem, machine, quanta)
-        if found is not None:
-            priced, number = found
-            whole = PanelSchedule(**priced.plan(number))
-            split = (
-                None
-                if short
-                else split_plan(
-                    problem,
-                    machine,
-                    (SPLIT_K_MARGIN_LONG if whole.cycles > LONG else SPLIT_K_MARGIN) * whole.cycles,
-                )
-            )
-            return whole if split is None else PanelSchedule(**split)
-    return None
+def panel_schedule(problem: TilingProblem, machine: MachineParameters) -> Schedule | None:
+    """Return the cheapest schedule of ``problem``, whose extents are all at least 1.
+
+    None if no tiles fit the scratchpads.
+    """
+    found = _search(problem, machine, True) or _search(problem, machine, False)
+    if found is None:
+        return None
+    priced, number = found
+    whole = priced.schedule(number)
+    if _is_short(problem, machine):
+        return whole
+    margin = SPLIT_K_MARGIN_LONG if whole.cycles > LONG else SPLIT_K_MARGIN
+    return split_plan(problem, machine, margin * whole.cycles) or whole
 
 
 def _search(
@@ -339,9 +229,9 @@ def _is_short(problem: TilingProblem, machine: MachineParameters) -> bool:
     )
 
 
-def _b_forms(problem: TilingProblem) -> tuple[str, ...]:
+def _b_forms(problem: TilingProblem) -> tuple[BLayout, ...]:
     along_n, along_k = problem.b.runs[1], problem.b.runs[0]
-    transposed: tuple[str, ...] = ("dot", "transposed") if along_k > along_n else ()
+    transposed: tuple[BLayout, ...] = ("dot", "transposed") if along_k > along_n else ()
     if problem.a_windows:
         transposed = transposed[1:]  # only outer products read windows
     # A transposition is faster than DMA of single elements.
@@ -359,15 +249,15 @@ def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelC
             yield PanelChoice(share, m_outer, keep, True)
 
 
-def _shares(problem: TilingProblem, groups: tuple[int, int], b_is_constant: bool) -> list[str]:
-    """Return the operands that cores may share (`PanelSchedule.share`)."""
+def _shares(problem: TilingProblem, groups: tuple[int, int], b_is_constant: bool) -> list[Share]:
+    """Return the operands that cores may share (`Schedule.share`)."""
     # Cores that do not share A each load it: this can only pay for a small A.
     alone = (
         groups[1] == 1
         or prod(problem.m) * groups[1] <= 4 * prod(problem.n)
         or problem.a_prologue_tiles > 0
     )
-    shares = ["none"] if alone else []
+    shares: list[Share] = ["none"] if alone else []
     if groups[1] > 1 and not problem.a_prologue_tiles:
         shares.append("a")
     # B is shared by all cores: with several columns, cores would have different blocks of it.

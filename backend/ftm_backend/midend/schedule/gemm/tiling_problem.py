@@ -1,0 +1,173 @@
+"""A contraction to tile, cuts of its loops into blocks, and candidate cuts.
+
+A contraction is ``C[b, m, n] = sum_k A[b, m, k] * B[b, k, n]`` where each of m, n, k is a *group*
+of loop dimensions: a convolution's k is (channel, window row, window column). A tile of a group
+covers the inner dimensions, a sub-range of one dimension (the *cut*), and one index of each outer
+dimension. Example: of k = (64, 3, 3), the tile of 8 channels is ``TileCut(dim=0, size=8,
+elements=72, blocks=8)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide
+from ftm_backend.symbolic import size_hint
+from ftm_backend.target.presets import ELEMENT_BYTES
+
+if TYPE_CHECKING:
+    from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2ImGeometry
+
+__all__ = ["OperandTraffic", "TileCut", "TilingProblem", "cuts", "pitch"]
+
+
+@dataclass(frozen=True)
+class OperandTraffic:
+    """Memory layout of A, B or C.
+
+    ``runs`` has, for each of the operand's two groups (A: m, k; B: k, n; C: m, n), the number of
+    contiguous elements from the innermost dimension; 0 if the innermost stride is not 1.
+    """
+
+    dtype: str
+    runs: tuple[int, int]
+    batched: bool = True
+    """Whether it changes along the batch dimensions."""
+    coalesces: tuple[bool, bool] = (False, False)
+    """For each group: whether rows that cover its whole run are contiguous with the next row."""
+    adjacent: int = 1
+    """Elements that are contiguous along one of its groups, ascending or descending."""
+
+
+@dataclass(frozen=True)
+class TilingProblem:
+    """A contraction to tile. Extents of a group are in order from the outermost dimension."""
+
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    a: OperandTraffic
+    b: OperandTraffic
+    c: OperandTraffic
+    accumulator: str
+    """Element type of the C tile."""
+    depth: int = field(default=2, kw_only=True)
+    """Depth of its schedules (`Schedule.depth`)."""
+    epilogue_tiles: int = 0
+    """Tiles of C's extents that the epilogue needs besides C."""
+    epilogue_extra_bytes: int = 0
+    """Bytes per element by which these tiles exceed tiles of the accumulator's type."""
+    epilogue_operands: int = 0
+    """Number of these tiles that are loaded."""
+    epilogue_broadcasts: int = 0
+    """Further tensors that the epilogue loads, constant along m or n: a row or column of a tile."""
+    epilogue_bytes: int = 0
+    """Bytes that the epilogue transfers per element of C, without the store of C."""
+    epilogue_c_layout_bytes: int = 0
+    """Bytes of these whose tensors have C's layout, so that their runs have the same length."""
+    epilogue_interval: float = 2.0
+    """Cycles of the epilogue's body per vector of C."""
+    sums: int = 0
+    """Number of partial sums of each row of a block (fused reductions)."""
+    a_windows: tuple[WindowSide, ...] = ()
+    """Sides of A's window box, if its rows overlap. Positions count the dimensions of m, then k."""
+    interleaved: bool = False
+    """Whether n's last dimension but one has extent 2 and interleaves C's columns.
+
+    ``c`` then has this dimension in m.
+    """
+    col2im: Col2ImGeometry | None = None
+    """Geometry of a fused col2im: m is (channel, tap) and n is (feature map, window).
+
+    Blocks hold all taps of some channels and all windows of some feature maps.
+    """
+    split_rows: bool = False
+    """Whether B is in memory as n_outer x (k x n_inner), with n_inner shorter than a DMA granule.
+
+    If cores share B, its blocks stay in this layout in GSM, and rows are assembled on chip.
+    """
+    b_prologue_tiles: int = 0
+    """Tensors that B's fused prologue loads for each block; 0: B itself is loaded."""
+    b_broadcasts: int = 0
+    """Further ones that are constant along n or along k."""
+    b_prologue_interval: float = 0.0
+    """Cycles of the prologue per vector of the block."""
+    a_prologue_tiles: int = 0
+    """Tensors that A's fused prologue loads for each window box; 0: A itself is loaded."""
+    a_broadcasts: int = 0
+    """Further ones that are constant along some sides of the box."""
+    a_prologue_interval: float = 0.0
+    """Cycles of the prologue per vector of the box."""
+    can_split_k: bool = False
+    """Whether k may be split: C starts at zero, and no epilogue reads indices or sums rows."""
+    dynamic_dims: tuple[int, int, int] | None = None
+    """The outermost dimension with a symbolic extent in each of m, n and k; None: all are static.
+
+    A resident tile inside such a dimension is counted twice: buffers are allocated for
+    ``upper_bound``, which is at most twice the hint.
+    """
+
+    @property
+    def epilogue_load_fraction(self) -> float:
+        """Fraction of the epilogue's traffic that is loads."""
+        moved = self.epilogue_operands + max(self.epilogue_tiles - self.epilogue_operands, 1) - 1
+        return self.epilogue_operands / moved if moved else 0.0
+
+
+@dataclass(frozen=True)
+class TileCut:
+    """A tile of a group: a sub-range of dimension ``dim``, and all of the dimensions inside it."""
+
+    dim: int
+    size: int
+    elements: int
+    """Elements of the tile: ``size`` times the inner extents."""
+    blocks: int
+    """Number of tiles that cover the group."""
+
+
+def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[TileCut]:
+    """Return the candidate tiles of a group: balanced sub-ranges that grow by about 1.5.
+
+    Args:
+        extents: Extents of the group's dimensions, outermost first; all at least 1.
+        quantum: Elements that the matrix unit computes at once along the group. Sizes along the
+            innermost dimension are multiples.
+        largest: Most elements of a tile. The smallest tile is returned even if it has more.
+    """
+    extents = tuple(extents) or (1,)
+    candidates: dict[int, TileCut] = {}
+    for dim in range(len(extents) - 1, -1, -1):
+        extent, inside, outside = extents[dim], prod(extents[dim + 1 :]), prod(extents[:dim])
+        unit = quantum if inside == 1 else 1
+        target = 1.0
+        while True:
+            pieces = ceil(extent / max(1, round(target)))
+            size = min(extent, ceil(ceil(extent / pieces) / unit) * unit)
+            if size * inside <= largest or not candidates:
+                candidates.setdefault(
+                    size * inside, TileCut(dim, size, size * inside, outside * ceil(extent / size))
+                )
+            if size == extent or size * inside > largest:
+                break
+            target = max(size + 1, target * 1.5)
+    return [candidates[key] for key in sorted(candidates)]
+
+
+def pitch(columns: Any, dtype: str) -> Any:
+    """Return the leading dimension, in elements, of an operand tile with ``columns`` columns.
+
+    A multiple of 512 bytes gets 64 bytes of padding. Otherwise rows that the matrix unit reads at
+    once would conflict in the same banks.
+
+    Args:
+        columns: A number, or an array of numbers.
+        dtype: Element type.
+    """
+    item = ELEMENT_BYTES[dtype]
+    # The hint decides for all values of a symbolic size: the padding is cheap.
+    return columns + (size_hint(columns) * item % 512 == 0) * (64 // item)
