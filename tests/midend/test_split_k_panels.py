@@ -206,6 +206,16 @@ def test_large_results_are_not_cut() -> None:
     assert plan.k_groups == 1
 
 
+def test_short_products_with_deep_sums_are_cut() -> None:
+    a, b = OperandTraffic("f32", (0, 10610), False), OperandTraffic("f32", (10610, 0), False)
+    c = OperandTraffic("f32", (0, 4), False)
+    problem = TilingProblem((), (21,), (4,), (10610,), a, b, c, "f32", can_split_k=True)
+    cut = panel_search.panel_schedule(problem, M7032)
+    whole = panel_search.panel_schedule(replace(problem, can_split_k=False), M7032)
+    assert cut is not None and whole is not None
+    assert cut.k_groups > 1 == whole.k_groups and cut.cycles < 0.88 * whole.cycles
+
+
 def test_what_starts_elsewhere_is_not_cut() -> None:
     """Of a sum that is added to something every part would start there."""
     a, b, c = (

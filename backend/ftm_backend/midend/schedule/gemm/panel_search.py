@@ -50,6 +50,10 @@ SLACK = 1.01
 """Expected ratio of the best fine plan to the best coarse one. If the best fine plan exceeds it,
 all fine sizes are priced."""
 
+DEEP = 4
+"""Elements of C for each term of its sums, up to which splitting short sums can pay."""
+SHORTEST_SPLIT = 100
+"""Barriers that take as long as the shortest plan that splitting k can improve."""
 SPLIT_K_MARGIN, SPLIT_K_MARGIN_LONG = 0.88, 0.97
 """A split-k plan must take less than this part of the best plan's time, because of the model's
 error. Short plans need the larger margin."""
@@ -94,10 +98,21 @@ def panel_schedule(problem: TilingProblem, machine: MachineParameters) -> Schedu
         return None
     priced, number = found
     whole = priced.schedule(number)
-    if _is_short(problem, machine):
+    if not _is_worth_splitting(problem, machine, whole.cycles):
         return whole
     margin = SPLIT_K_MARGIN_LONG if whole.cycles > LONG else SPLIT_K_MARGIN
     return split_plan(problem, machine, margin * whole.cycles) or whole
+
+
+def _is_worth_splitting(problem: TilingProblem, machine: MachineParameters, cycles: float) -> bool:
+    """Whether split-k plans are compared with one that takes so many cycles.
+
+    For a short problem this takes longer than it saves, unless k is long and C small.
+    """
+    if not _is_short(problem, machine):
+        return True
+    is_deep = DEEP * prod(problem.k) >= prod(problem.m) * prod(problem.n)
+    return is_deep and cycles > SHORTEST_SPLIT * machine.barrier_cycles
 
 
 def _search(
