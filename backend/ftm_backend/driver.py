@@ -76,7 +76,7 @@ def compile(
     seconds: dict[str, float] = {}
     asm, image, template = None, b"", None
     ops: list[tuple[int, ...]] = []
-    missing: dict[str, function_cache.Signature] = {}
+    missing: set[str] = set()
     trace = _parsed(program, options) if isinstance(program, str) else program
     symbols = trace.symbols
     with symbols or nullcontext():

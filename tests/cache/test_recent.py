@@ -39,7 +39,6 @@ def test_the_compiler_keeps_nothing_of_programs_long_ago() -> None:
     """Different programs, one after the other, leave as much behind as the last 256 of them."""
     caches = (
         function_cache.KNOWN,
-        fusion_cache._NUMBERS,
         fusion_cache._RESULTS,
         parsed_line_cache._SPECS,
     )

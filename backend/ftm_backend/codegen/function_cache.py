@@ -1,13 +1,12 @@
 """Caches of compiled functions: one in this process, and one that processes share on disk.
 
-The key of a function (`midend.analysis.structural_key`) does not depend on the program around
-it; on disk its name is a digest of the key. An entry has the function's assembly and its encoded
-records, so a hit skips lowering, code generation and assembling.
+The key of a function (`midend.analysis.structural_key.function_key`) does not depend on the program
+around it, and is its name in both. An entry has the function's assembly and its encoded records, so
+a hit skips lowering, code generation and assembling.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,57 +20,47 @@ from ftm_backend.ir.asm.parser import parse_function
 from ftm_backend.ir.tile.program import CompiledFunction
 from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
 
-__all__ = ["KNOWN", "KNOWN_SIZE", "FunctionStore", "Signature", "fetch", "store"]
+__all__ = ["KNOWN", "KNOWN_SIZE", "FunctionStore", "fetch", "store"]
 
 KNOWN_SIZE = 1 << 27
 KNOWN: LRUCache[CompiledFunction] = LRUCache(KNOWN_SIZE, kept_programs=KEPT_PROGRAMS)
-"""Functions that this process has compiled, by structural key; the size is in bytes."""
-
-Signature = tuple[Any, ...]
+"""Functions that this process has compiled, by key; the size is in bytes."""
 
 
 class FunctionStore(Protocol):
-    """A cache of functions that processes share, by digest."""
+    """A cache of functions that processes share, by key."""
 
-    def get(self, digests: Sequence[str]) -> Mapping[str, bytes]:
+    def get(self, keys: Sequence[str]) -> Mapping[str, bytes]:
         """Return the functions that it has, of those asked for."""
 
     def put(self, functions: Mapping[str, bytes]) -> None:
         """Add functions."""
 
 
-def fetch(signatures: Iterable[Signature], shelf: FunctionStore) -> dict[str, Signature]:
+def fetch(keys: Iterable[str], shelf: FunctionStore) -> set[str]:
     """Copy functions that this process lacks from the shared cache into its own.
 
     Args:
-        signatures: Functions of the program to compile.
+        keys: Functions of the program to compile.
         shelf: The shared cache.
 
     Returns:
-        The functions that neither cache has, by digest.
+        The functions that neither cache has.
     """
-    missing = {
-        _digest(signature): signature for signature in signatures if KNOWN.get(signature) is None
-    }
-    if missing:
-        for digest, content in shelf.get(list(missing)).items():
-            signature = missing.pop(digest)
-            compiled = _unpack(content)
-            KNOWN.put(signature, compiled, compiled.size)
-    return missing
+    missing = [key for key in keys if KNOWN.get(key) is None]
+    found = shelf.get(missing) if missing else {}
+    for key, content in found.items():
+        compiled = _unpack(content)
+        KNOWN.put(key, compiled, compiled.size)
+    return {*missing} - {*found}
 
 
-def store(missing: Mapping[str, Signature], shelf: FunctionStore) -> None:
+def store(missing: Iterable[str], shelf: FunctionStore) -> None:
     """Add functions to the shared cache that `fetch` did not find and that were compiled since."""
-    compiled = {digest: KNOWN.get(signature) for digest, signature in missing.items()}
-    entries = {digest: _pack(f) for digest, f in compiled.items() if f is not None}
+    compiled = {key: KNOWN.get(key) for key in missing}
+    entries = {key: _pack(f) for key, f in compiled.items() if f is not None}
     if entries:
         shelf.put(entries)
-
-
-def _digest(signature: Signature) -> str:
-    """Hash a signature's text; it consists of numbers and strings."""
-    return hashlib.blake2b(repr(signature).encode(), digest_size=32).hexdigest()
 
 
 # --- serialization

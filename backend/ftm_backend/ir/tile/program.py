@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ftm_backend.ir.asm.program import (
     AsmFunction,
@@ -90,7 +89,7 @@ class TileProgram:
     functions: list[TileKernel | CompiledFunction] = field(default_factory=list)
     in_bounds: set[str] = field(default_factory=set)
     header: list[BufferDirective | ScalarArgument] = field(default_factory=list)
-    keys: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
     function_cache: LRUCache[CompiledFunction] | None = None
 
     @property

@@ -1,14 +1,21 @@
-"""Analysis: structural key of a kernel; kernels with equal keys share one function.
+"""Analysis: structural keys, without names of values, buffers and scalars.
 
-The key contains all that lowering depends on, in terms of the kernel's parameters: buffers by
-number, addresses relative to the lowest element that the kernel accesses in each buffer, runtime
-scalars by number.
+- `statement_key`: statements with equal keys differ only in their values and runtime scalars.
+  Decisions about a statement are the same for all of them.
+- `structural_key`: the key of a kernel, computed once after the kernel is formed. Plans of equal
+  kernels are the same. Elements are numbered from the first one that the kernel accesses in each
+  tensor, so twelve slices of a tensor have one key.
+- `function_key`: the key of a kernel's function. It adds the kernel's memory: which parameters are
+  one buffer, and where the accesses begin. It is the name of the function in all caches, in memory
+  and on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import hashlib
+import marshal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -27,7 +34,7 @@ from ftm_backend.midend.lowering.gemm.im2col_operand import overread_limit
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index
 from ftm_backend.target.presets import ELEMENT_BYTES
 
-__all__ = ["KernelArguments", "arguments_of", "statement_key", "structural_key"]
+__all__ = ["StructuralKey", "function_key", "statement_key", "structural_key"]
 
 _AFFINE_KINDS = (
     "nest",
@@ -41,64 +48,68 @@ _AFFINE_KINDS = (
 """Kinds of kernels that access memory only through affine accesses (and gathers)."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelArguments:
-    """Arguments of a kernel's function.
+@dataclass(frozen=True)
+class StructuralKey:
+    """Structure of a kernel.
 
     Attributes:
-        buffers: For each symbol, the number of the parameter and the element it starts at.
-        scalars: For each runtime scalar, its number.
-        bodies: Nodes of each statement, operands first.
+        digest: Hash of the statements, in terms of numbered values and scalars.
+        starts: For each value the element from which ``digest`` counts its accesses.
+        values: The values, in the order of their numbers.
+        scalars: Symbols of the runtime scalars, in the order of their numbers.
     """
 
-    buffers: dict[str, tuple[int, int]]
-    scalars: dict[str, int]
-    bodies: tuple[list[Node], ...]
+    digest: str
+    starts: tuple[int, ...]
+    values: tuple[Value, ...] = field(compare=False)
+    scalars: tuple[str, ...] = field(compare=False)
 
 
-def arguments_of(kernel: Kernel) -> KernelArguments:
-    """Return the kernel's arguments.
+def structural_key(kernel: Kernel) -> StructuralKey:
+    """Return the structural key of a kernel whose stores are set."""
+    if kernel.key is None:
+        kernel.key = _computed(kernel)
+    return kernel.key
 
-    Buffers are in the order inputs, outputs, workspaces; scalars in the order of their uses.
-    """
-    symbols = dict.fromkeys(
-        str(v.symbol) for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces)
-    )
+
+def _computed(kernel: Kernel) -> StructuralKey:
     lowest = _lowest_elements(kernel) if kernel.kind in _AFFINE_KINDS else {}
-    bodies = tuple(nodes_of(statement.results) for statement in kernel.statements)
-    starts = [r.init for s in kernel.statements for r in s.results if isinstance(r.init, Node)]
-    scalars = dict.fromkeys(
-        n.payload for body in (*bodies, walk(starts)) for n in body if n.op == "scalar"
-    )
-    return KernelArguments(
-        {symbol: (number, lowest.get(symbol, 0)) for number, symbol in enumerate(symbols)},
-        {symbol: number for number, symbol in enumerate(scalars)},
-        bodies,
-    )
+    writer = _KeyWriter(lowest)
+    machine = kernel.machine
+    writer.words += [machine.name, machine.cores, machine.am_bytes, len(kernel.inputs)]
+    for value in (*kernel.inputs, *kernel.outputs):
+        writer.value(value)
+    for statement in kernel.statements:
+        writer.statement(statement)
+    writer.words += kernel.ties
+    for made in kernel.made:
+        writer.words.append(None if made is None else writer.number(made.value))
+    starts = tuple(lowest.get(value, 0) for value in writer.values)
+    return StructuralKey(_digest(writer.words), starts, tuple(writer.values), tuple(writer.scalars))
 
 
-def _lowest_elements(kernel: Kernel) -> dict[str, int]:
-    """Return the first element that the kernel accesses in each buffer.
+def _lowest_elements(kernel: Kernel) -> dict[Value, int]:
+    """Return the first element that the kernel accesses in each tensor.
 
-    0 for buffers with computed indices.
+    0 for tensors with computed indices.
     """
-    found: dict[str, int] = {}
+    in_memory = {*kernel.inputs, *kernel.outputs}
+    found: dict[Value, int] = {}
 
     def touch(value: Value, index: Affine, loops: tuple[int, ...]) -> None:
-        if value.symbol is not None:
+        if value in in_memory:
             first = index.const + sum(
                 c * (n - 1) for c, n in zip(index.coeffs, loops, strict=True) if c < 0
             )
-            found[value.symbol] = min(found.get(value.symbol, first), first)
+            found[value] = min(found.get(value, first), first)
 
-    indexed_by_data: set[str | None] = {value.symbol for value in kernel.workspaces}
+    indexed_by_data: set[Value] = set()
     for statement in kernel.statements:
-        indexed_by_data.update(v.symbol for v in statement.gathers)
+        indexed_by_data.update(statement.gathers)
+        if statement.op.startswith("ftm."):
+            indexed_by_data.update(tensor.value for tensor in statement.tensors)
         indexed_by_data.update(
-            t.value.symbol for t in statement.tensors if statement.op.startswith("ftm.")
-        )
-        indexed_by_data.update(
-            o.value.in_memory.symbol for o in statement.operands if o.value.border is not None
+            o.value.in_memory for o in statement.operands if o.value.border is not None
         )
         for operand in statement.operands:
             touch(operand.value, operand.index, statement.loops)
@@ -108,69 +119,84 @@ def _lowest_elements(kernel: Kernel) -> dict[str, int]:
             if isinstance(result.init, Operand):
                 touch(result.init.value, result.init.index, statement.loops)
     return {
-        symbol: 0 if symbol in indexed_by_data else max(first, 0) for symbol, first in found.items()
+        value: 0 if value in indexed_by_data else max(first, 0) for value, first in found.items()
     }
 
 
-def structural_key(
-    kernel: Kernel, arguments: KernelArguments, shared: Iterable[tuple[int, int]]
-) -> tuple[Any, ...]:
-    """Return the structural key as a flat tuple.
+def function_key(
+    kernel: Kernel,
+    buffers: Mapping[str, tuple[int, int]],
+    shared: Iterable[tuple[int, int]],
+) -> str:
+    """Return the key of the function that a kernel becomes: a hexadecimal number.
 
     Args:
-        kernel: The kernel.
-        arguments: Its arguments.
+        kernel: The kernel; its values in memory have symbols.
+        buffers: For each symbol the number of the parameter, and the element it starts at.
         shared: Pairs of parameters that are the same memory.
     """
-    writer = _KeyWriter(arguments)
-    writer.words += [
-        kernel.kind,
-        kernel.one_core,
-        kernel.faults,
-        kernel.machine.name,
-        kernel.machine.cores,
-        kernel.machine.am_bytes,
-        str(kernel.schedule or ""),
-        *shared,
-        None,
-    ]
-    for value in (*kernel.inputs, *kernel.outputs, *kernel.workspaces):
-        writer.value(value)
-    for statement, body in zip(kernel.statements, arguments.bodies, strict=True):
-        writer.statement(statement, body)
+    key = structural_key(kernel)
+    words: list[Any] = [key.digest, kernel.kind, kernel.one_core, kernel.faults]
+    words += [str(kernel.schedule or ""), *shared]
+    for value, start in zip(key.values, key.starts, strict=True):
+        number, first = (-1, 0) if value.symbol is None else buffers[value.symbol]
+        words += (number, start - first)
+    for value in kernel.workspaces:
+        words += (value.dtype, value.shape, buffers[str(value.symbol)][0])
     if kernel.kind in ("contraction", "computed", "summed") and kernel.machine.uses_panels:
         product = kernel.statements[contraction_index(kernel.statements)]
         for operand in product.operands:
             granule = kernel.machine.dma_granule // ELEMENT_BYTES[operand.value.dtype]
-            writer.words.append(
-                overread_limit(product.loops, operand.index, prod(operand.value.shape), granule)
-            )
-    return tuple(writer.words)
+            size = prod(operand.value.shape)
+            words.append(overread_limit(product.loops, operand.index, size, granule))
+    return _digest(words)
 
 
-def statement_key(statement: Statement) -> tuple[tuple[Any, ...], list[Value]]:
-    """Return the structural key of a statement before buffers are assigned.
+def _digest(words: list[Any]) -> str:
+    """Hash numbers and strings.
+
+    Symbolic sizes are hashed by their text and never compared: comparing two of them may add a
+    guard to the program.
+    """
+    try:
+        content = marshal.dumps(words, 0)  # five times as fast as `repr`
+    except ValueError:  # there are symbolic sizes
+        content = repr(words).encode()
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+def statement_key(statement: Statement) -> tuple[str, tuple[Value, ...]]:
+    """Return the structural key of a statement.
 
     Returns:
-        A tuple that is equal for statements that differ only in their values and runtime scalars,
+        A digest that is equal for statements that differ only in their values and runtime scalars,
         and these values in order.
     """
-    body = nodes_of(statement.results)
-    starts = walk(r.init for r in statement.results if isinstance(r.init, Node))
-    scalars = dict.fromkeys(n.payload for n in (*body, *starts) if n.op == "scalar")
-    writer = _KeyWriter(
-        KernelArguments({}, {symbol: number for number, symbol in enumerate(scalars)}, ())
-    )
-    writer.statement(statement, body)
-    return tuple(writer.words), writer.values
+    writer = _KeyWriter({})
+    writer.statement(statement)
+    return _digest(writer.words), tuple(writer.values)
 
 
 class _KeyWriter:
-    def __init__(self, arguments: KernelArguments) -> None:
-        self._arguments = arguments
+    """Writes records as words. Each record has a number, which replaces it from its second use on.
+
+    Attributes:
+        words: Numbers and strings.
+        values: The values that were written, in order.
+        scalars: Number of each runtime scalar, in order of first use.
+    """
+
+    def __init__(self, starts: Mapping[Value, int]) -> None:
+        """Start without words; accesses of a value count from its element in ``starts``, or 0."""
+        self._starts = starts
         self._known: dict[int, int] = {}
         self.words: list[Any] = []
         self.values: list[Value] = []
+        self.scalars: dict[str, int] = {}
+
+    def number(self, value: Value) -> int:
+        """Return the number of a value that was written."""
+        return self._known[id(value)]
 
     def _first(self, record: object) -> bool:
         """Append the number of an object; return whether it is new."""
@@ -185,8 +211,7 @@ class _KeyWriter:
     def value(self, value: Value) -> None:
         if self._first(value):
             self.values.append(value)
-            number = -1 if value.symbol is None else self._arguments.buffers[value.symbol][0]
-            self.words += (value.dtype, value.shape, number)
+            self.words += (value.dtype, value.shape)
             if value.border is not None:
                 self.words += ("border", value.border.sizes, value.border.low)
                 self.value(value.border.inside)
@@ -195,10 +220,9 @@ class _KeyWriter:
                 self.nodes(walk([value.splat]))
 
     def access(self, value: Value, index: Affine) -> None:
-        start = 0 if value.symbol is None else self._arguments.buffers[value.symbol][1]
-        self.words += (index.const - start, index.coeffs)
+        self.words += (index.const - self._starts.get(value, 0), index.coeffs)
 
-    def statement(self, statement: Statement, body: list[Node]) -> None:
+    def statement(self, statement: Statement) -> None:
         words = self.words
         words += (
             statement.op,
@@ -217,13 +241,9 @@ class _KeyWriter:
             self.value(table)
         for tensor in statement.tensors:
             self.value(tensor.value)
-            start = (
-                0
-                if tensor.value.symbol is None
-                else self._arguments.buffers[tensor.value.symbol][1]
-            )
+            start = self._starts.get(tensor.value, 0)
             words += (tensor.view.sizes, tensor.view.strides, tensor.view.offset - start)
-        self.nodes(body)
+        self.nodes(nodes_of(statement.results))
         for result in statement.results:
             self.result(result)
 
@@ -268,8 +288,10 @@ class _KeyWriter:
             elif node.op == "gather":
                 self.value(payload)
             elif node.op == "scalar":
-                words.append(self._arguments.scalars[payload])
+                words.append(self.scalars.setdefault(payload, len(self.scalars)))
             elif node.op == "constant":
                 words.append(repr(payload))  # -0.0 and 0.0, 1 and True are not one
+            elif isinstance(payload, Affine):
+                words += (payload.const, payload.coeffs)
             else:
                 words.append(payload)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from ftm_backend.symbolic import statically_known_nonnegative
 from ftm_backend.target.presets import MachineParameters
 
 if TYPE_CHECKING:
+    from ftm_backend.midend.analysis.structural_key import StructuralKey
     from ftm_backend.midend.schedule.gemm.schedule import Schedule
 
 __all__ = ["Kernel", "KernelModule", "core_share", "runs"]
@@ -44,7 +45,7 @@ class Kernel:
         aligned: The statements of a contraction over the same loops.
         domain: Analysis of its lowering.
         repeat: The sequential loop that it runs in.
-        words: Its structure without kind and ``one_core``; None if not computed.
+        key: Cache of its structural key; None if not computed.
         numbers: Numbers of its statements in ``fuse-ops``.
         share: Its tiles may use 1/share of the scratchpads.
         schedule: How its contraction is computed on all cores; None to plan it when it is lowered.
@@ -66,7 +67,7 @@ class Kernel:
     aligned: list[Statement] = field(default_factory=list)
     domain: Any = None
     repeat: SequentialLoop | None = None
-    words: Hashable = None
+    key: StructuralKey | None = None
     numbers: frozenset[int] = frozenset()
     share: int = 1
     schedule: Schedule | None = None
@@ -79,7 +80,7 @@ class Kernel:
             for name in ("am_bytes", "sm_bytes", "gsm_bytes")
         }
         self.machine, self.share = replace(self.machine, **sizes), share
-        self.domain = self.words = self.schedule = None
+        self.domain = self.key = self.schedule = None
 
     @property
     def available_machine(self) -> MachineParameters:

@@ -14,6 +14,7 @@ from ftm_backend.ir.linalg.function import (
     Statement,
     statements_of,
 )
+from ftm_backend.midend.analysis.structural_key import structural_key
 from ftm_backend.midend.analysis.use_def import home_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.schedule.gemm.kernel_schedule import choose_schedule
@@ -72,7 +73,6 @@ def _kernels(
         groups = FusionPartitioner(run, builder.updates, cache, alone).groups()
         for group in groups:
             kernel = builder.kernel(group)
-            kernel.words = cache.kernel_key(kernel)
             # the stores are known now, so the plan found here is the one for lowering
             if kernel.kind in ("contraction", "fold"):
                 kernel.one_core, kernel.schedule = _planned(kernel, cache)
@@ -95,7 +95,7 @@ def _kernels(
 def _planned(product: Kernel, cache: FusionCache) -> tuple[bool, Schedule | None]:
     """Return whether a contraction runs on one core, and its schedule if not."""
     found, _ = cache.get_or_compute(
-        ("plan", product.words),
+        ("plan", structural_key(product)),
         lambda: choose_schedule(product.kind, product.statements, cache.machine, product.aligned),
     )
     return found

@@ -57,7 +57,7 @@ class NestCandidate:
     @staticmethod
     def begin(statement: Statement, cache: FusionCache) -> NestCandidate:
         """Return the candidate of one statement."""
-        _, state = cache.get_or_compute(("one", cache.named(statement).number), lambda: True)
+        _, state = cache.get_or_compute(("one", cache.named(statement).key), lambda: True)
         return NestCandidate([statement], cache, state, None)
 
     @staticmethod
@@ -68,7 +68,7 @@ class NestCandidate:
         numbers, words = ValueNumbers(), []
         for statement in statements:
             named = cache.named(statement)
-            words.append((named.number, numbers.links(named)))
+            words.append((named.key, numbers.links(named)))
             numbers.take(named)
         found: list[IterationDomain | None] = [None]
 
@@ -97,7 +97,7 @@ class NestCandidate:
             return self._add(statement)
 
         taken, self._state = self._cache.get_or_compute(
-            ("take", self._state, named.number, links, stores), find
+            ("take", self._state, named.key, links, stores), find
         )
         if not worked_out:
             self._later.append((statement, taken))
@@ -160,7 +160,7 @@ class ChainCandidate:
     @staticmethod
     def begin(product: Statement, cache: FusionCache) -> ChainCandidate:
         """Return the chain of a contraction alone."""
-        _, state = cache.get_or_compute(("product", cache.named(product).number), lambda: True)
+        _, state = cache.get_or_compute(("product", cache.named(product).key), lambda: True)
         return ChainCandidate(product, cache, state, ValueNumbers(), None)
 
     def followed_by(self, statement: Statement) -> ChainCandidate | None:
@@ -180,7 +180,7 @@ class ChainCandidate:
             )
 
         taken, state = self._cache.get_or_compute(
-            ("follow", self._state, named.number, self._numbers.links(named)), find
+            ("follow", self._state, named.key, self._numbers.links(named)), find
         )
         if not taken:
             return None

@@ -199,6 +199,7 @@ def rebuild_kernels(
     kept = [k for k in module.kernels if k not in groups or groups[k].statements]
     builder.hold(groups[k].statements if k in groups else k.statements for k in kept)
     for number, kernel in enumerate(kept):
+        kernel.key = None  # another kernel may now store the results of a common statement
         if kernel in groups:
             kept[number] = builder.kernel(groups[kernel])
             kept[number].name = kernel.name

@@ -20,7 +20,7 @@ from ftm_backend.ir.linalg.function import Value
 from ftm_backend.midend.analysis.arena_overlaps import ArenaReuse
 from ftm_backend.midend.analysis.buffer_donation import ProducedValue, donated_input, may_overwrite
 from ftm_backend.midend.analysis.hazards import Barriers, StorageRange
-from ftm_backend.midend.analysis.structural_key import arguments_of, structural_key
+from ftm_backend.midend.analysis.structural_key import structural_key
 from ftm_backend.midend.analysis.use_def import home_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
 from ftm_backend.midend.kernel_ir.program import KernelProgram
@@ -85,7 +85,6 @@ class _PlanCache:
     """Results for kernels, shared by kernels of equal structure."""
 
     def __init__(self) -> None:
-        self._keys: dict[Kernel, Hashable] = {}
         self._workspaces: dict[Hashable, list[tuple[str, int]]] = {}
         self._overwriting: dict[Hashable, bool] = {}
 
@@ -104,11 +103,7 @@ class _PlanCache:
         return self._overwriting[key]
 
     def _key(self, kernel: Kernel) -> Hashable:
-        key = self._keys.get(kernel)
-        if key is None:
-            words = kernel.words or structural_key(kernel, arguments_of(kernel), ())
-            key = self._keys[kernel] = kernel.kind, kernel.one_core, words
-        return key
+        return kernel.kind, kernel.one_core, structural_key(kernel)
 
 
 class _Planner:

@@ -14,12 +14,40 @@ from typing import Any
 from ftm_backend.ir.linalg.function import united_origins
 from ftm_backend.ir.linalg.origin import symbol_name
 from ftm_backend.ir.tile.program import AsmParameter
-from ftm_backend.midend.analysis.structural_key import KernelArguments, arguments_of, structural_key
+from ftm_backend.midend.analysis.structural_key import function_key, structural_key
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["KernelCall", "OutlinedFunction", "outline_kernels"]
+__all__ = ["KernelArguments", "KernelCall", "OutlinedFunction", "outline_kernels"]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelArguments:
+    """Arguments of a kernel's function.
+
+    Attributes:
+        buffers: For each symbol, the number of the parameter and the element it starts at. In the
+            order inputs, outputs, workspaces.
+        scalars: For each runtime scalar, its number. In the order of their uses.
+    """
+
+    buffers: dict[str, tuple[int, int]]
+    scalars: dict[str, int]
+
+    @staticmethod
+    def of(kernel: Kernel) -> KernelArguments:
+        """Return the arguments with which a kernel calls its function."""
+        key = structural_key(kernel)
+        starts: dict[str | None, int] = {}
+        for value, start in zip(key.values, key.starts, strict=True):
+            starts[value.symbol] = min(starts.get(value.symbol, start), start)
+        values = (*kernel.inputs, *kernel.outputs, *kernel.workspaces)
+        symbols = dict.fromkeys(str(value.symbol) for value in values)
+        return KernelArguments(
+            {symbol: (number, starts.get(symbol, 0)) for number, symbol in enumerate(symbols)},
+            {symbol: number for number, symbol in enumerate(key.scalars)},
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -28,7 +56,7 @@ class OutlinedFunction:
 
     Attributes:
         name: Name in assembly.
-        key: Its structure, without names.
+        key: Its name in all caches (`function_key`).
         kernel: The first kernel that calls it; it is lowered from that one.
         arguments: The buffers and scalars of that kernel, with their numbers.
         parameters: Its buffers.
@@ -36,7 +64,7 @@ class OutlinedFunction:
     """
 
     name: str
-    key: tuple[Any, ...]
+    key: str
     kernel: Kernel
     arguments: KernelArguments
     parameters: list[AsmParameter]
@@ -71,14 +99,14 @@ class KernelCall:
 def outline_kernels(program: KernelProgram, machine: MachineParameters) -> KernelProgram:
     """Set the functions of a program, and the call of each kernel."""
     del machine
-    functions: dict[tuple[Any, ...], OutlinedFunction] = {}
+    functions: dict[str, OutlinedFunction] = {}
     memory = _Memory(program)
     types = dict(program.scalars)
     program.calls = []
     for kernel in program.kernels:
-        arguments = arguments_of(kernel)
+        arguments = KernelArguments.of(kernel)
         pairs = memory.join(arguments)
-        key = structural_key(kernel, arguments, pairs)
+        key = function_key(kernel, arguments.buffers, pairs)
         function = functions.get(key)
         if function is None:
             scalars = [

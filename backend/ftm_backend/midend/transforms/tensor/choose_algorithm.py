@@ -10,7 +10,6 @@ Changes the function in place. Afterwards no operation has an expansion.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from math import inf
 
 from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement
@@ -19,7 +18,6 @@ from ftm_backend.midend.algorithms.registry import NAMED_OPERATIONS
 from ftm_backend.midend.analysis.structural_key import statement_key
 from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.transforms.memory.resolve_in_place import drop_unused
-from ftm_backend.symbolic import current_env
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["choose_algorithm", "take_defaults"]
@@ -28,14 +26,13 @@ __all__ = ["choose_algorithm", "take_defaults"]
 def choose_algorithm(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """Rewrite named operations; inside of sequential loops by their default algorithm.
 
-    Equal layers of a network are estimated once. Symbolic sizes are not compared for that, because
-    a comparison becomes a guard of the program.
+    Equal layers of a network are estimated once.
     """
-    estimated: dict[Hashable, dict[str, float]] = {}
+    estimated: dict[str, dict[str, float]] = {}
     for name in NAMED_OPERATIONS:
         operations = _open_operations(function, name)
         for operation in operations:
-            key = statement_key(operation)[0] if current_env() is None else operation
+            key = statement_key(operation)[0]
             if key not in estimated:
                 estimated[key] = _costs(operation, machine)
             _choice(operation, machine, estimated[key]).apply(function, operation)
