@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/arithmetic.h"
+#include "kernels/erf_pieces.h"
 
 namespace ftm {
 namespace FTM_ISA {
@@ -89,21 +90,34 @@ FTM_INLINE vf tanh_of(vf x) {
   return with_sign_of(x, a < 0.625f ? small : large);
 }
 
+// Element `index` % 16 of a table, in each lane.
+FTM_INLINE vf look_up(const float (&table)[16], vi index) {
+#if defined(__AVX512F__)
+  return (vf)_mm512_permutexvar_ps((__m512i)index, _mm512_load_ps(table));
+#elif defined(__AVX2__)
+  const __m256i at = (__m256i)index;
+  const __m256 low = _mm256_permutevar8x32_ps(_mm256_load_ps(table), at);
+  const __m256 high = _mm256_permutevar8x32_ps(_mm256_load_ps(table + 8), at);
+  return (vf)_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(at, 28)));
+#else
+  vf r;
+  for (int i = 0; i < kFloats; ++i) r[i] = table[index[i] & 15];
+  return r;
+#endif
+}
+
 FTM_INLINE vf erf_of(vf x) {
-  static const float c[] = {0.128379167063157939f,    -0.376126384838102171f,
-                            0.112837827472140306f,    -0.0268654458219463649f,
-                            0.00522107487914295542f,  -0.000848471145904189909f,
-                            0.000112705445322743628f, -9.68013644928524475e-6f};
-  static const float q[] = {-0.000104404231556511296f,  1.129086661724948f,
-                            0.634483335010176911f,      0.10655813002786952f,
-                            -0.0234789136057878319f,    0.00315283332483099906f,
-                            -0.0000230512184093034664f, -0.000083172947522115977f,
-                            0.0000150300973229410107f,  -9.38229895260983616e-7f};
   vf a = (vf)(bits(x) & 0x7fffffff);
-  vf small = fma(polynomial(a * a, c), a, a);
-  vf t = a > 4.0f ? splat(4.0f) : a;
-  vf large = 1.0f - exp_of(-polynomial(t, q));
-  return with_sign_of(x, a < 1.0f ? small : large);
+  a = a > kErfLimit ? splat(kErfLimit) : a; // NaN stays
+  const vf number = fma(a, splat(kErfPerPiece), splat(8388608.0f)); // its low bits are the piece
+  const vf n = number - 8388608.0f;
+  const vf t = fma(n, splat(-kErfWidth), a);
+  vf p = look_up(kErfPieces[kErfCoefficients - 1], bits(number));
+#pragma GCC unroll 8
+  for (int k = kErfCoefficients - 2; k > 0; --k)
+    p = fma(p, t, look_up(kErfPieces[k], bits(number)));
+  const vf base = n == 0.0f ? t : look_up(kErfPieces[0], bits(number));
+  return (vf)(bits(fma(p, t, base)) | (bits(x) & int32_t(0x80000000)));
 }
 
 // --- through doubles

@@ -61,8 +61,9 @@ FTM_INLINE double across(vf v) {
       F::of(__builtin_convertvector(parts[0], vd), __builtin_convertvector(parts[1], vd)));
 }
 
-// Four accumulators take turns, which hides the latency of the operation. Elements of an incomplete
-// vector count as a whole one. Translated code adds in the same order (native/vector_code.h).
+// Four accumulators hide the latency of the operation. Vectors behind the last group of four go to
+// the first one; elements of an incomplete vector count as a whole one. Translated code adds in the
+// same order (native/vector_code.h).
 template <class T, class F>
 void reduce_lanes(Accumulator* acc, const void* a, int64_t n) {
   using V = Vec<T>;
@@ -70,19 +71,18 @@ void reduce_lanes(Accumulator* acc, const void* a, int64_t n) {
   const T* x = static_cast<const T*>(a);
   const T start = F::template start<T>();
   V v0 = broadcast<V>(start), v1 = v0, v2 = v0, v3 = v0;
-  const auto add = [&](V next) {
-    const V sum = F::of(v0, next);
-    v0 = v1;
-    v1 = v2;
-    v2 = v3;
-    v3 = sum;
-  };
   int64_t i = 0;
-  for (; i + L <= n; i += L) add(load<V>(x + i));
+  for (; i + 4 * L <= n; i += 4 * L) {
+    v0 = F::of(v0, load<V>(x + i));
+    v1 = F::of(v1, load<V>(x + i + L));
+    v2 = F::of(v2, load<V>(x + i + 2 * L));
+    v3 = F::of(v3, load<V>(x + i + 3 * L));
+  }
+  for (; i + L <= n; i += L) v0 = F::of(v0, load<V>(x + i));
   if (i < n) {
     T rest[L];
     for (int64_t k = 0; k < L; ++k) rest[k] = i + k < n ? x[i + k] : start;
-    add(load<V>(rest));
+    v0 = F::of(v0, load<V>(rest));
   }
   acc->f = F::of(acc->f, across<F>(F::of(F::of(v0, v1), F::of(v2, v3))));
 }

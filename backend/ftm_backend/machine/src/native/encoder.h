@@ -139,7 +139,7 @@ class Encoder {
 
   // Appends the constants and resolves the references to them.
   void append_constants(const std::vector<uint64_t>& constants) {
-    while (code.size() % 8) byte(0xcc);
+    while (code.size() % 64) byte(0xcc);
     const size_t start = code.size();
     for (uint64_t c : constants)
       for (int k = 0; k < 8; ++k) byte(int(c >> 8 * k & 255));

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "kernels/erf_pieces.h"
 #include "kernels/table.h"
 #include "native/vector_code.h"
 
@@ -227,23 +228,17 @@ class Operations {
   }
 
   int erf(int x) {
-    const int a = absolute(F, x);
-    const int p = polynomial(
-        multiply(F, a, a),
-        {0.128379167063157939f, -0.376126384838102171f, 0.112837827472140306f,
-         -0.0268654458219463649f, 0.00522107487914295542f, -0.000848471145904189909f,
-         0.000112705445322743628f, -9.68013644928524475e-6f});
-    const int small = fma(F, p, a, a);
     // vmin returns its second operand if that is NaN.
-    const int t = arithmetic(F, 0x5d, in_register(number(4, F), F), a);
-    const int q = polynomial(
-        t,
-        {-0.000104404231556511296f, 1.129086661724948f, 0.634483335010176911f, 0.10655813002786952f,
-         -0.0234789136057878319f, 0.00315283332483099906f, -0.0000230512184093034664f,
-         -0.000083172947522115977f, 0.0000150300973229410107f, -9.38229895260983616e-7f});
-    const int one = in_register(number(1, F), F);
-    const int large = subtract(F, one, exp(negate(F, q), false));
-    return with_sign(F, select(F, compare(F, less, a, one), large, small), x);
+    const int a = arithmetic(F, 0x5d, in_register(number(kErfLimit, F), F), absolute(F, x));
+    const int count = fma(F, a, in_register(number(kErfPerPiece, F), F), number(8388608, F));
+    const int n = subtract(F, count, number(8388608, F));
+    const int t = fma(F, n, in_register(number(-kErfWidth, F), F), a);
+    int p = c_.look_up(kErfPieces[kErfCoefficients - 1], count);
+    for (int k = kErfCoefficients - 2; k > 0; --k)
+      p = fma(F, p, t, c_.look_up(kErfPieces[k], count));
+    const int first = compare(F, equal, n, number(0, F));
+    const int base = select(F, first, c_.look_up(kErfPieces[0], count), t);
+    return bit_or(I, fma(F, p, t, base), bit_and(I, x, sign_constant(F, true)));
   }
 
   // --- conversions ---

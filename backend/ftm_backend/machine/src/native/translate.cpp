@@ -260,6 +260,21 @@ class Run {
 
   // --- the function ---
 
+  // Runs groups of `copies` passes from kIndex on, as long as whole groups are left.
+  void write_loop(Encoder& e, int copies) const {
+    const int elements = c_.lanes() * copies;
+    e.move(kEnd, kCount);
+    e.and_immediate(kEnd, -elements);
+    e.compare(kIndex, kEnd);
+    const size_t skip = e.branch(Encoder::not_below);
+    const size_t loop = e.code.size();
+    for (int copy = 0; copy < copies; ++copy) c_.emit(e, false, copy);
+    e.add_immediate(kIndex, elements);
+    e.compare(kIndex, kEnd);
+    e.branch(Encoder::below, loop);
+    e.land(skip);
+  }
+
   void write_function(Encoder& e) {
     // The passes are encoded twice. The first time counts the slots of the stack.
     Encoder measure;
@@ -287,17 +302,9 @@ class Run {
     const size_t row = e.code.size();
     e.load(kCount, {kFrame, 0, offsetof(Frame, columns)});
     c_.emit_invariants(e);
-    e.move(kEnd, kCount);
-    e.and_immediate(kEnd, -lanes);
     e.set(kIndex, 0);
-    e.compare(kIndex, kEnd);
-    const size_t skip = e.branch(Encoder::not_below);
-    const size_t loop = e.code.size();
-    c_.emit(e, false);
-    e.add_immediate(kIndex, lanes);
-    e.compare(kIndex, kEnd);
-    e.branch(Encoder::below, loop);
-    e.land(skip);
+    if (c_.copies() > 1) write_loop(e, c_.copies());
+    write_loop(e, 1);
     e.compare(kIndex, kCount);
     const size_t done = e.branch(Encoder::equal);
     e.subtract(kCount, kIndex);

@@ -8,6 +8,8 @@ namespace ftm::native {
 namespace {
 
 constexpr int kSpareMask = 7; // the mask register of reductions
+// The most instructions of a pass that is unrolled. In longer ones the loop costs little.
+constexpr size_t kShortPass = 16;
 
 void move_vector(Encoder& out, int to, int from) {
   out.vector({1, 0, 0, 0x28}, to, 0, {from, {}}, {}); // vmovaps
@@ -111,6 +113,21 @@ int VectorCode::masked(Opcode op, int bytes, int mask, int a, const Argument& b,
   return dst;
 }
 
+int VectorCode::look_up(const float (&table)[16], int index) {
+  const auto [at, added] = table_at_.try_emplace(table, 0);
+  if (added) {
+    while (constants_.size() % 8) constants_.push_back(0); // one line of the cache
+    at->second = int32_t(8 * constants_.size());
+    constants_.resize(constants_.size() + 8);
+    std::memcpy(&constants_[constants_.size() - 8], table, sizeof table);
+  }
+  const Address memory{kConstants, 0, at->second};
+  const int dst = binary({2, 1, 0, 0x16}, 4, index, Argument(memory)); // vpermps
+  instructions_.back().repeat = false;
+  instructions_.back().length = int(sizeof table); // even if there are fewer lanes
+  return dst;
+}
+
 int VectorCode::mask_op(int code, int a, int b) {
   Instruction in = start(Form::mask, {1, 0, 1, uint8_t(code)}, 0, b < 0 ? a : b);
   if (b >= 0) in.first = a;
@@ -152,27 +169,31 @@ void VectorCode::accumulate(Combine how, int value) {
   const float starts[] = {-0.0f, HUGE_VALF, -HUGE_VALF};
   uint32_t bits = 0;
   std::memcpy(&bits, &starts[int(how)], 4);
-  Instruction in = start(Form::accumulate, {}, 64, Argument(this->value(false)));
-  in.dst = in.last; // a temporary
-  in.last = -1;
-  in.first = value;
+  Instruction in = start(Form::accumulate, {}, 64, Argument(value));
   in.immediate = int(accumulations_.size());
   instructions_.push_back(in);
   accumulations_.push_back({how, constant(bits).memory});
 }
 
-// to = the combination of a and b; `to` is not a. Of equal numbers it is b, and NaN if one is NaN.
-void VectorCode::combine(Encoder& out, Combine how, int to, int a, int b) {
+// to = the combination of both registers: of equal numbers `with`, and NaN if one is NaN. lanes:
+// the mask register of the lanes that change; 0: all.
+void VectorCode::combine(Encoder& out, Combine how, int to, int with, int lanes) {
   const uint8_t codes[] = {0x58, 0x5d, 0x5f}; // vaddps, vminps, vmaxps
-  out.vector({1, 0, 0, codes[int(how)]}, to, a, {b, {}}, {});
-  if (how == Combine::sum) return;
-  // vminps and vmaxps return b if a is NaN.
-  Modifiers m;
-  m.immediate = 3;
-  out.vector({1, 0, 0, 0xc2}, kSpareMask, a, {a, {}}, m); // vcmpunordps
-  Modifiers blend;
-  blend.mask = kSpareMask;
-  out.vector({2, 1, 0, 0x65}, to, to, {a, {}}, blend); // vblendmps
+  Modifiers changed;
+  changed.mask = lanes;
+  if (how != Combine::sum) {
+    // vminps and vmaxps return `with` if one is NaN. So lanes where `to` is NaN stay.
+    Modifiers is_ordered = changed;
+    is_ordered.immediate = 7;
+    out.vector({1, 0, 0, 0xc2}, kSpareMask, to, {to, {}}, is_ordered); // vcmpordps
+    changed.mask = kSpareMask;
+  }
+  out.vector({1, 0, 0, codes[int(how)]}, to, to, {with, {}}, changed);
+}
+
+int VectorCode::copies() const {
+  const size_t inside = instructions_.size() - invariants_.size();
+  return !accumulations_.empty() || inside <= kShortPass ? kCopies : 1;
 }
 
 // --- registers ---
@@ -181,10 +202,11 @@ void VectorCode::combine(Encoder& out, Combine how, int to, int a, int b) {
 // is farthest away moves to the stack.
 class Allocation {
  public:
-  Allocation(const VectorCode& code, Encoder& out, bool partial)
+  Allocation(const VectorCode& code, Encoder& out, bool partial, int copy)
       : code_(code),
         out_(out),
         partial_(partial),
+        copy_(copy),
         register_(code.values_.size(), -1),
         slot_(code.values_.size(), -1),
         fixed_(code.values_.size()),
@@ -241,9 +263,14 @@ class Allocation {
     m.mask = in.mask < 0 ? 0 : where[3];
     m.zero = in.zero;
     Operand last{where[1], in.memory};
-    if (in.has_memory) last.reg = -1;
+    if (in.has_memory) last = {-1, place(in.memory)};
     switch (in.form) {
-      case Form::accumulate: return emit_accumulate(in, where[0], dst);
+      case Form::accumulate: {
+        const size_t number = size_t(in.immediate);
+        const auto how = code_.accumulations_[number].how;
+        const int sum = code_.accumulator(number, copy_);
+        return VectorCode::combine(out_, how, sum, where[1], partial_ ? 1 : 0);
+      }
       case Form::mask:
         out_.mask(0, 1, in.first >= 0, in.op.code, dst, std::max(where[0], 0), last);
         return;
@@ -299,19 +326,10 @@ class Allocation {
     out_.vector({2, 1, in.op.wide, 0xa8}, dst, b, last, m);
   }
 
-  void emit_accumulate(const Instruction& in, int value, int sum) {
-    const size_t number = size_t(in.immediate);
-    const int first = code_.accumulator(number, 0);
-    VectorCode::combine(out_, code_.accumulations_[number].how, sum, first, value);
-    if (partial_) {
-      Modifiers m;
-      m.mask = 1;
-      out_.vector({2, 1, 0, 0x65}, sum, first, {sum, {}}, m); // vblendmps
-    }
-    for (int turn = 0; turn < 3; ++turn)
-      move_vector(out_, code_.accumulator(number, turn), code_.accumulator(number, turn + 1));
-    move_vector(out_, code_.accumulator(number, 3), sum);
-    give_up(in.dst);
+  // The address of this copy's elements.
+  Address place(Address at) const {
+    at.offset += copy_ * code_.lanes() * at.scale;
+    return at;
   }
 
   int last_use(int v) const { return uses_[size_t(v)].front(); }
@@ -382,6 +400,7 @@ class Allocation {
   const VectorCode& code_;
   Encoder& out_;
   const bool partial_;
+  const int copy_;
   std::vector<int> register_, slot_;
   std::vector<bool> fixed_; // values that keep their registers
   std::vector<std::vector<int>> uses_; // of each value, the last one first
@@ -400,22 +419,23 @@ void VectorCode::emit_invariants(Encoder& out) const {
   for (size_t k = 0; k < accumulations_.size(); ++k) {
     const int first = accumulator(k, 0);
     out.vector({2, 1, 0, 0x58}, first, 0, {-1, accumulations_[k].start}, {}); // vpbroadcastd
-    for (int turn = 1; turn < 4; ++turn) move_vector(out, accumulator(k, turn), first);
+    for (int copy = 1; copy < kCopies; ++copy) move_vector(out, accumulator(k, copy), first);
   }
 }
 
 void VectorCode::emit_sums(Encoder& out, int base) const {
   for (size_t k = 0; k < accumulations_.size(); ++k) {
     const Combine how = accumulations_[k].how;
-    combine(out, how, 0, accumulator(k, 0), accumulator(k, 1));
-    combine(out, how, 1, accumulator(k, 2), accumulator(k, 3));
-    combine(out, how, 2, 0, 1);
-    out.vector({1, 0, 0, 0x11}, 2, 0, {-1, {base, 0, int32_t(64 * k)}}, {}); // vmovups
+    combine(out, how, accumulator(k, 0), accumulator(k, 1));
+    combine(out, how, accumulator(k, 2), accumulator(k, 3));
+    combine(out, how, accumulator(k, 0), accumulator(k, 2));
+    const Operand to{-1, {base, 0, int32_t(64 * k)}};
+    out.vector({1, 0, 0, 0x11}, accumulator(k, 0), 0, to, {}); // vmovups
   }
 }
 
-int VectorCode::emit(Encoder& out, bool partial) const {
-  return Allocation(*this, out, partial).run();
+int VectorCode::emit(Encoder& out, bool partial, int copy) const {
+  return Allocation(*this, out, partial, copy).run();
 }
 
 } // namespace ftm::native

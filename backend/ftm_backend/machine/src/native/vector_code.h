@@ -47,13 +47,16 @@ class VectorCode {
   // An operation on masks by its VEX opcode; b is -1 for negation.
   int mask_op(int code, int a, int b);
 
+  // Element `index` % 16 of a table, in each lane. The table must outlive this object.
+  int look_up(const float (&table)[16], int index);
+
   // Elements at `at`, one for each lane. The last pass may have fewer elements than lanes.
   int load(int bytes, const Address& at);
   void store(int bytes, const Address& at, int value);
 
-  // Reduces a value of 16 float32 lanes over all passes of the loop. Four accumulators take turns,
-  // so that an addition need not wait for the one before it. The strip kernels use the same order
-  // (kernels/reduce.h).
+  // Reduces a value of 16 float32 lanes over all passes of the loop. Each of the four copies of an
+  // unrolled pass has its own accumulator, so that an addition need not wait for the one before it.
+  // The strip kernels use the same order (kernels/reduce.h).
   enum class Combine : uint8_t { sum, least, most };
   void accumulate(Combine how, int value);
 
@@ -64,9 +67,14 @@ class VectorCode {
   void emit_invariants(Encoder& out) const;
   // Writes what comes behind the loop: stores the lanes of reduction k at `base` + 64 * k.
   void emit_sums(Encoder& out, int base) const;
-  // Writes one pass of the loop. partial: accesses memory only in the lanes of mask register 1.
-  // Returns the 64-byte slots of the stack that it uses, from rsp on.
-  int emit(Encoder& out, bool partial) const;
+  // The passes that are worth writing one after the other in the loop: 1 or kCopies.
+  int copies() const;
+  static constexpr int kCopies = 4;
+
+  // Writes one pass of the loop: pass `copy` from the loop's index on. partial: accesses memory
+  // only in the lanes of mask register 1. Returns the 64-byte slots of the stack that it uses, from
+  // rsp on.
+  int emit(Encoder& out, bool partial, int copy = 0) const;
   const std::vector<uint64_t>& constants() const { return constants_; }
 
  private:
@@ -101,10 +109,10 @@ class VectorCode {
   }
   int length(int bytes) const { return lanes_ * bytes; }
   // The register of an accumulator: those below the invariants'.
-  int accumulator(size_t number, int turn) const {
-    return 31 - int(invariants()) - int(4 * number) - turn;
+  int accumulator(size_t number, int copy) const {
+    return 31 - int(invariants()) - kCopies * int(number) - copy;
   }
-  static void combine(Encoder& out, Combine how, int to, int a, int b);
+  static void combine(Encoder& out, Combine how, int to, int with, int lanes = 0);
   Instruction start(Form form, Opcode op, int length, const Argument& last) const;
 
   int lanes_;
@@ -114,6 +122,7 @@ class VectorCode {
   std::vector<Accumulation> accumulations_;
   std::vector<uint64_t> constants_;
   std::map<uint64_t, int32_t> constant_at_;
+  std::map<const float*, int32_t> table_at_;
   std::map<std::pair<int, std::pair<int, int32_t>>, int> broadcasts_;
 };
 
