@@ -185,6 +185,12 @@ WholeTrace whole_trace(const Graph& graph, bool trains) {
 
 } // namespace
 
+ProgramPtr find_pending_program(const PendingTrace& pending) {
+  const auto values = pending_values(pending);
+  const auto graph = collect_graph(values.results);
+  return find_program(graph.hash, graph);
+}
+
 LaunchPlan plan_launch(PendingTrace& pending) {
   auto values = pending_values(pending);
   LaunchPlan plan;

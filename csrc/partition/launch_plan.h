@@ -36,6 +36,10 @@ struct LaunchPlan {
   std::vector<Value> old_graph; // nodes that are no longer used; free them without the lock
 };
 
+// Returns the program that computes everything pending, if it is in memory; else null. Called under
+// the recorder's lock.
+ProgramPtr find_pending_program(const PendingTrace& pending);
+
 // Partitions a pending trace into programs and enqueues their jobs in launch order. The trace's
 // variables get the buffers that the jobs will compute, and the trace is empty afterwards. Called
 // under the recorder's lock. Throws in a forked process.

@@ -6,6 +6,7 @@
 #include "support/strict_mode.h"
 #include "execute/host_collective.h"
 #include "execute/launcher.h"
+#include "partition/launch_plan.h"
 #include "reference/executor.h"
 #include "tensor/tensor_access.h"
 
@@ -17,7 +18,10 @@
 namespace ftm {
 namespace {
 
-// A launch takes about 200 us, a small op on the CPU about 4 us.
+// Launching a program that is in memory takes about 10 us, a small op on the CPU about 3 us.
+constexpr size_t kFewCalls = 4; // which the CPU computes in less time than a launch takes
+
+// Compiling a program takes milliseconds. Each decision of a loop may need another one.
 constexpr int kMaxLaunched = 2; // decisions in a row on the device; occasional ones stay there
 constexpr size_t kDecisionCalls = 64; // for one decision
 constexpr int64_t kDecisionElements = 1 << 12; // of each value that they compute
@@ -127,7 +131,8 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
     const Value& value = found.variable.value();
     if (found.is_whole && found.variable.trace() == &own) {
       const auto calls = small_subgraph_of(value);
-      if (!calls.empty() && ++own.decisions > kMaxLaunched) {
+      if (!calls.empty() && ++own.decisions > kMaxLaunched &&
+          (calls.size() <= kFewCalls || !find_pending_program(own))) {
         work = work_for(value, calls, own);
       }
     }

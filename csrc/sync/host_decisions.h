@@ -1,7 +1,9 @@
 // Reads that decide what Python does next: a condition, or a mask whose number of ones is a
-// result's size. A loop of such reads (non-maximum suppression) would launch a program of a few
-// small operations for each. From the third read in a row on, the CPU computes the decision if that
-// takes few and small operations. Callers count it; strict mode forbids it.
+// result's size. A loop of such reads (non-maximum suppression) would compile and launch a program
+// of a few small operations for each. From the third read in a row on, the CPU computes the
+// decision if that takes few and small operations, unless the program is in memory and a launch
+// takes less time. Example: an agent's policy checks its distribution in each step, by the same
+// program. Callers count it; strict mode forbids it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -118,6 +118,17 @@ def test_large_and_random_values_are_the_devices() -> None:
     assert (count("conditions_on_cpu"), count("executions")) == (0, 8)
 
 
+def test_a_long_decision_whose_program_is_in_memory_is_the_devices() -> None:
+    """As the check of a policy's distribution in each step of an agent."""
+    x = torch.arange(6.0).to("ftm")
+    for _ in range(4):
+        assert (((x * 2 + 1).relu() - 3) * x > 0).any()
+    assert (count("conditions_on_cpu"), count("executions")) == (0, 4)
+    for k in range(3):
+        assert (x.roll(k, 0).relu().sqrt() * x + x >= k).any()
+    assert count("conditions_on_cpu") == 3, "each needs another program"
+
+
 def test_strict_programs_ask_the_device() -> None:
     x = torch.ones(3).to("ftm")
     _C._set_strict(True)
