@@ -159,7 +159,7 @@ def by_llvm(programs: Sequence[ArrayProgram]) -> Iterator[Callable[[Tensors], Te
             function = read.body.operations[0]
             function.attributes["sym_name"] = mlir.ir.StringAttr.get(f"call{number}")
             module.body.append(function)
-        compiled = execution_engine.EngineProgram(module)
+        compiled = execution_engine.EngineProgram(module, optimize=False)
     for number, program in enumerate(programs):
         yield lambda tensors, name=f"call{number}", program=program: program.nested(
             compiled.run(name, program.arrays(tensors), program.scalars()), tensors

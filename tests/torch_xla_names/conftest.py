@@ -1,4 +1,4 @@
-"""Fixtures that run programs in new processes, in the three supported ways."""
+"""Fixtures that run programs in new processes."""
 
 from __future__ import annotations
 
@@ -10,30 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from ftm_lazy.torch_xla.__main__ import environment as unchanged_environment
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., str]:
-    """Runs a program's text by ``python [options] file [arguments]``, and gives its stdout."""
+    """Runs a program's text by ``python file [arguments]``, and gives its stdout."""
 
     def call(
-        program: str,
-        *options: str,
-        arguments: tuple[str, ...] = (),
-        code: int = 0,
-        **environment: str,
+        program: str, arguments: tuple[str, ...] = (), code: int = 0, **environment: str
     ) -> str:
         file = tmp_path / "program.py"
         file.write_text(program)
-        command = [
-            sys.executable,
-            "-W",
-            "ignore::DeprecationWarning",
-            *options,
-            str(file),
-            *arguments,
-        ]
         done = subprocess.run(
-            command,
+            [sys.executable, "-W", "ignore::DeprecationWarning", str(file), *arguments],
             env=os.environ | environment,
             capture_output=True,
             text=True,
@@ -46,5 +36,11 @@ def run(tmp_path: Path) -> Callable[..., str]:
     return call
 
 
-UNCHANGED = ("-m", "ftm_lazy.torch_xla")
-"""The options that run a program unchanged."""
+@pytest.fixture
+def run_unchanged(run: Callable[..., str]) -> Callable[..., str]:
+    """The same for a program that imports ``torch_xla``.
+
+    Runs the command that ``python -m ftm_lazy.torch_xla`` replaces itself by, which saves one
+    import of PyTorch. `test_as_a_module_and_in_children` runs ``-m ftm_lazy.torch_xla`` itself.
+    """
+    return lambda program, **options: run(program, **(unchanged_environment() | options))

@@ -15,8 +15,6 @@ pytestmark = pytest.mark.skipif(
     not hasattr(os, "SCHED_IDLE"), reason="threads are made late by the scheduler of Linux"
 )
 
-UNCHANGED = ("-m", "ftm_lazy.torch_xla")
-
 LATE = """
 import os, sys, tempfile, torch
 import torch.distributed as dist
@@ -61,8 +59,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("way", COLLECTIVES)
-def test_behind_a_collective(run, way):
-    assert run(LATE + SPAWN.replace("{body}", COLLECTIVES[way]), *UNCHANGED) == "ended\n"
+def test_behind_a_collective(run_unchanged, way):
+    assert run_unchanged(LATE + SPAWN.replace("{body}", COLLECTIVES[way])) == "ended\n"
 
 
 LOADER = """
@@ -112,9 +110,9 @@ it."""
     [LOADER, UNAWAITED, BACKWARD, COMPILATION],
     ids=["loader", "unawaited", "backward", "compilation"],
 )
-def test_in_the_midst_of_work(run, tmp_path, program):
+def test_in_the_midst_of_work(run_unchanged, tmp_path, program):
     for _ in range(2):
-        assert run(LATE + program, *UNCHANGED, FTM_CACHE_DIR=str(tmp_path)) == "ended\n"
+        assert run_unchanged(LATE + program, FTM_CACHE_DIR=str(tmp_path)) == "ended\n"
 
 
 LATER = """
@@ -125,5 +123,5 @@ group.barrier()
 """
 
 
-def test_a_collective_of_a_group_that_has_ended(run):
-    assert "has been shut down" in run(LATE + LATER, *UNCHANGED, code=1)
+def test_a_collective_of_a_group_that_has_ended(run_unchanged):
+    assert "has been shut down" in run_unchanged(LATE + LATER, code=1)

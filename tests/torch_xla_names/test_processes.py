@@ -58,8 +58,8 @@ if __name__ == "__main__":
 )
 
 
-def test_collectives(run):
-    assert run(COLLECTIVES, *UNCHANGED, CPU_NUM_DEVICES="2") == "ok\n['saved-0']\n"
+def test_collectives(run_unchanged):
+    assert run_unchanged(COLLECTIVES, CPU_NUM_DEVICES="2") == "ok\n['saved-0']\n"
 
 
 DISTRIBUTED = (
@@ -114,8 +114,8 @@ if __name__ == "__main__":
 )
 
 
-def test_torch_distributed(run):
-    assert run(DISTRIBUTED, *UNCHANGED) == "ok\n"
+def test_torch_distributed(run_unchanged):
+    assert run_unchanged(DISTRIBUTED) == "ok\n"
 
 
 TORCHRUN = (
@@ -154,7 +154,7 @@ def test_torchrun_without_python(tmp_path):
     assert torch.load(tmp_path / "seen") == [0, 1]
 
 
-def test_an_exception_ends_all(run):
+def test_an_exception_ends_all(run_unchanged):
     program = (
         COMMON
         + """
@@ -167,7 +167,7 @@ if __name__ == "__main__":
     xmp.spawn(main, nprocs=2)
 """
     )
-    said = run(program, *UNCHANGED, code=1)
+    said = run_unchanged(program, code=1)
     assert (
         "ProcessRaisedException" in said
         and 'raise ValueError("broke")' in said

@@ -50,10 +50,8 @@ assert clip_grad_norm_ is torch.nn.utils.clip_grad_norm_ and GRU is torch.nn.GRU
 """
 
 
-def test_names_and_the_device(run):
-    assert (
-        run(NAMES + OPENXLA, *UNCHANGED, arguments=("--flag", "x")) == "['--flag', 'x'] __main__\n"
-    )
+def test_names_and_the_device(run_unchanged):
+    assert run_unchanged(NAMES + OPENXLA, arguments=("--flag", "x")) == "['--flag', 'x'] __main__\n"
 
 
 def test_as_a_module_and_in_children(tmp_path):
@@ -84,7 +82,7 @@ def test_the_string_xla_is_explained_where_it_is_not_the_name(run):
     assert "python -m ftm_lazy.torch_xla script.py" in run(program, code=1)
 
 
-def test_calls_that_torch_xla_takes(run):
+def test_calls_that_torch_xla_takes(run_unchanged):
     program = """
 import torch, torch_xla, warnings
 x, i = torch.zeros(4, device="xla"), torch.tensor([1], dtype=torch.int32, device="xla")
@@ -94,12 +92,12 @@ with warnings.catch_warnings(record=True) as said:
     print((x + torch.ones(4)).tolist(), x.index_copy_(0, i, y).tolist(), len(said))
 """
     assert (
-        run(program, *UNCHANGED, FTM_XLA_LAX="1") == "[1.0, 1.0, 1.0, 1.0] [0.0, 1.0, 0.0, 0.0] 2\n"
+        run_unchanged(program, FTM_XLA_LAX="1") == "[1.0, 1.0, 1.0, 1.0] [0.0, 1.0, 0.0, 0.0] 2\n"
     )
-    assert "same device" in run(program, *UNCHANGED, code=1)
+    assert "same device" in run_unchanged(program, code=1)
 
 
-def test_environment_variables(run):
+def test_environment_variables(run_unchanged):
     program = """
 import warnings
 with warnings.catch_warnings(record=True) as said:
@@ -108,12 +106,12 @@ with warnings.catch_warnings(record=True) as said:
 print(xr.device_type(), os.environ["FTM_DEBUG"], [str(w.message).split(":")[0] for w in said if "torch_xla" in str(w.message)])
 """
     assert (
-        run(program, *UNCHANGED, PJRT_DEVICE="TPU", XLA_FLAGS="--x", XLA_IR_DEBUG="1")
+        run_unchanged(program, PJRT_DEVICE="TPU", XLA_FLAGS="--x", XLA_IR_DEBUG="1")
         == "TPU locations ['XLA_FLAGS']\n"
     )
 
 
-def test_variables_that_show_what_runs(run, tmp_path):
+def test_variables_that_show_what_runs(run_unchanged, tmp_path):
     program = """
 import torch, torch_xla
 
@@ -129,7 +127,7 @@ torch_xla.sync()
 """
     told, saved = tmp_path / "told", tmp_path / "saved"
     files = {"PT_XLA_DEBUG_FILE": str(told), "XLA_SAVE_TENSORS_FILE": str(saved)}
-    run(program, *UNCHANGED, PT_XLA_DEBUG_LEVEL="2", **files)
+    run_unchanged(program, PT_XLA_DEBUG_LEVEL="2", **files)
     text = told.read_text()
     assert text.count("Compilation Analysis: Compilation Cause") == 2
     causes = [line.partition(":   ")[2] for line in text.splitlines() if "user" in line]
@@ -148,11 +146,11 @@ torch_xla.sync()
         and "aten::sum" in saved.read_text()
     )
     saved.unlink()
-    run(program, *UNCHANGED, XLA_SAVE_TENSORS_FMT="hlo", **files)
+    run_unchanged(program, XLA_SAVE_TENSORS_FMT="hlo", **files)
     assert saved.read_text().count("func.func @main") == 2 and told.read_text() == text
 
 
-def test_steps_and_eager_mode_by_variables(run):
+def test_steps_and_eager_mode_by_variables(run_unchanged):
     program = """
 import sys, torch, torch_xla, ftm_lazy
 from torch_xla.experimental import is_eager_mode
@@ -161,9 +159,7 @@ x = torch.ones(3, device="xla") * 2 + 1
 torch_xla.sync(wait=True)
 print(is_eager_mode(), ftm_lazy.metrics.counters()["executions"] > 1)
 """
-    lines = run(
-        program, *UNCHANGED, XLA_EMIT_STEPLOG="1", XLA_USE_EAGER_DEBUG_MODE="1"
-    ).splitlines()
+    lines = run_unchanged(program, XLA_EMIT_STEPLOG="1", XLA_USE_EAGER_DEBUG_MODE="1").splitlines()
     assert lines[0].startswith("*** step 1: ") and lines[1] == "True True"
 
 

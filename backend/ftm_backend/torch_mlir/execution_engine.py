@@ -56,9 +56,11 @@ class EngineProgram:
     Args:
         module: Linalg on tensors; every function has one block and takes its tensors before its
             scalars.
+        optimize: Let LLVM optimize. Without it, compilation takes half the time: better for small
+            inputs.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, optimize: bool = True) -> None:
         ir = mlir.ir
         self.results: dict[str, list[tuple[tuple[int, ...], str]]] = {}
         self.scalars: dict[str, list[str]] = {}
@@ -73,7 +75,7 @@ class EngineProgram:
             mlir.run_passes(work, TO_MEMORY)
             _copies_to_loops(work)
             mlir.run_passes(work, TO_LLVM)
-            self.engine = mlir.execution_engine.ExecutionEngine(work, opt_level=1)
+            self.engine = mlir.execution_engine.ExecutionEngine(work, opt_level=int(optimize))
             if not hasattr(_LIBGCC, "__truncsfbf2"):
                 self.engine.raw_register_runtime(
                     "__truncsfbf2", ctypes.cast(_to_bf16, ctypes.c_void_p)
