@@ -27,6 +27,7 @@ from ftm_lazy.torch_xla import _environment, _table
 DOCS = Path(__file__).parent
 sys.path[1:1] = [str(DOCS.parent / "tests"), str(DOCS.parent / "benchmarks")]
 
+import scaling  # noqa: E402
 import step_time  # noqa: E402
 from session import torch_xla_session  # noqa: E402
 
@@ -98,6 +99,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "layers-recorder": drawing(dependencies.folder_edges()),
     "layers-python": drawing(dependencies.import_edges()),
     "settings": lambda: settings.table(),
+    "scaling": lambda: scaling.table(scaling.stored()),
     "step-times": lambda: step_time.Record.stored().table(),
     "torch-xla-names": _table.table,
     "torch-xla-environment": _environment.table,

@@ -27,6 +27,7 @@ def test_preset_is_complete(name):
             "mm_transpose_cycles",
             "mm_few_rows",
             "choices",
+            "fabric",
         ):
             assert value > 0, field.name
 

@@ -118,6 +118,7 @@ class ControlFlowWalk(CoreModel):
             self._bound[number] = self._bound.get(buffer, buffer)
         for number, (_, _, *value) in enumerate(arguments[buffers:], first_scalar):
             self.scalars[number] = self._sum(*value)
+            self._bound_scalars[number] = self._bound_scalars.get(value[2], value[2])
 
     def _take(self) -> list[Event]:
         events, self.events = self.events, []

@@ -8,7 +8,15 @@ from typing import Any
 
 from ftm_backend.assembler.image_layout import FLAGS
 from ftm_backend.perf_model import tile_instruction_costs as cost
-from ftm_backend.perf_model.events import ComputeEvent, DmaEvent, Event, Slot, WaitEvent
+from ftm_backend.perf_model.events import (
+    CollectiveEvent,
+    CollectiveWaitEvent,
+    ComputeEvent,
+    DmaEvent,
+    Event,
+    Slot,
+    WaitEvent,
+)
 from ftm_backend.perf_model.image_decoder import DecodedImage
 from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import BY_NUMBER, SCALAR_REGISTERS
@@ -44,6 +52,8 @@ class CoreModel:
         self.events: list[Event] = []
         self._bound: dict[int, int] = {}
         """Parameter -> the buffer that the last call bound it to."""
+        self._bound_scalars: dict[int, int] = {}
+        """Scalar parameter -> the program's scalar that the last call bound it to."""
         self._busy = 0
         self._products: dict[tuple[Any, ...], cost.TileWork] = {}
         self._transfers: dict[tuple[Any, ...], cost.TransferWork] = {}
@@ -266,6 +276,19 @@ class CoreModel:
         self._fill(self._slot(item, 2), rows, a + b)
         self.events.append(ComputeEvent(cost.merge(self.machine, rows, a, b), what="MERGE"))
 
+    def _all_reduce(self, item: tuple[int, ...]) -> None:
+        buffer = self.decoded.sections["buffers"][item[7]]
+        size = self.value(item, 0) * BY_NUMBER[buffer[2]].bytes
+        self.events.append(CollectiveEvent(NAMES[item[0]], size, self._call(item, 1)))
+
+    def _wait_for_collective(self, item: tuple[int, ...]) -> None:
+        self.events.append(CollectiveWaitEvent(self._call(item, 0)))
+
+    def _call(self, item: tuple[int, ...], at: int) -> tuple[int, int]:
+        """Return what tells collectives apart: a scalar of the program, whose value is unknown."""
+        scalar = item[17 + 3 * at]
+        return self._bound_scalars.get(scalar, scalar), item[15 + 3 * at]
+
 
 def _combination(item: tuple[int, ...]) -> str | None:
     """Return the operation that an instruction combines by, if any."""
@@ -295,8 +318,8 @@ TILE_INSTRUCTIONS: dict[str, Callable[[CoreModel, tuple[int, ...]], None]] = {
     "SORT": CoreModel._sort,
     "MERGE": CoreModel._merge,
     "@map": CoreModel._map,
-    "ALLREDUCE": lambda core, item: None,
-    "CWAIT": lambda core, item: None,
+    "ALLREDUCE": CoreModel._all_reduce,
+    "CWAIT": CoreModel._wait_for_collective,
     "DWAIT": lambda core, item: core.events.append(WaitEvent(core._slot(item, 0))),
     "DWAITALL": lambda core, item: core.events.append(WaitEvent(None)),
 }

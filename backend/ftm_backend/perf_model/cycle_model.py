@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ftm_backend import assembler
@@ -19,6 +19,7 @@ from ftm_backend.assembler.image_layout import BUFFER
 from ftm_backend.ir.asm.call_names import function_names
 from ftm_backend.ir.asm.parser import parse
 from ftm_backend.ir.asm.program import AsmProgram
+from ftm_backend.perf_model.communication import StepLog
 from ftm_backend.perf_model.control_flow_walk import ControlFlowWalk, WalkError
 from ftm_backend.perf_model.events import Event
 from ftm_backend.perf_model.image_decoder import DecodedImage
@@ -99,6 +100,8 @@ class CycleProfile:
     """Activity of the cores and their DMA engines, if ``model`` recorded it (``watch``)."""
     names: tuple[str, ...] = ()
     """Names of the functions that spans refer to."""
+    log: StepLog = field(default_factory=StepLog)
+    """Where the program communicates; ``scaling`` models what that costs."""
 
     @property
     def seconds(self) -> float:
@@ -263,6 +266,7 @@ def _combine(
     critical: dict[int, TimelineTotals] = {}
     everything: dict[int, TimelineTotals] = {}
     moved: dict[tuple[int, int, bool], int] = {}
+    log = StepLog()
     total = 0.0
     while True:
         events = [walk.phase() for walk in walks]
@@ -272,6 +276,7 @@ def _combine(
             recorder.origin = total
         lines = _phase(machine, events, stacks, recorders)
         slowest = max(lines, key=lambda line: line.clock)
+        log.note(decoded.float_inputs, total, slowest.clock, lines)
         total += slowest.clock
         for function, totals in slowest.functions.items():
             critical.setdefault(function, TimelineTotals()).add(totals)
@@ -317,7 +322,14 @@ def _combine(
         )
     spans = tuple(span for recorder in recorders for span in recorder.spans)
     return CycleProfile(
-        machine.name, count, machine.clock_hz, total, tuple(kernels), spans, tuple(decoded.names)
+        machine.name,
+        count,
+        machine.clock_hz,
+        total,
+        tuple(kernels),
+        spans,
+        tuple(decoded.names),
+        log,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from ftm_backend.perf_model.tile_instruction_costs import TransferWork
@@ -37,6 +38,20 @@ class WaitEvent(NamedTuple):
     slot: Slot | None
 
 
+class CollectiveEvent(NamedTuple):
+    """A collective of a tensor of ``size`` bytes starts; waits name it by ``call``."""
+
+    kind: str
+    size: int
+    call: Hashable
+
+
+class CollectiveWaitEvent(NamedTuple):
+    """The core waits for a collective."""
+
+    call: Hashable
+
+
 class EnterEvent(NamedTuple):
     """A function starts; -1: it returns to its caller."""
 
@@ -50,4 +65,12 @@ class RepeatEvent(NamedTuple):
     count: int  # type: ignore[assignment]  # hides tuple.count
 
 
-Event = ComputeEvent | DmaEvent | WaitEvent | EnterEvent | RepeatEvent
+Event = (
+    ComputeEvent
+    | DmaEvent
+    | WaitEvent
+    | CollectiveEvent
+    | CollectiveWaitEvent
+    | EnterEvent
+    | RepeatEvent
+)

@@ -6,12 +6,12 @@ from ftm_backend.assembler.image_layout import BUFFER_KINDS, HEADER
 from ftm_backend.assembler.image_writer import read_sections
 from ftm_backend.perf_model.loop_extrapolation import is_steady
 from ftm_backend.perf_model.map_costs import map_cost
-from ftm_backend.target.element_types import SPACES
+from ftm_backend.target.element_types import BY_NUMBER, SPACES
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["DecodedImage"]
 
-_GSM = BUFFER_KINDS.index("GSM")
+_GSM, _INPUT = (BUFFER_KINDS.index(kind) for kind in ("GSM", "INPUT"))
 
 
 class DecodedImage:
@@ -29,6 +29,12 @@ class DecodedImage:
         self.maps = [map_cost(machine, record, self.sections) for record in self.sections["maps"]]
         self.in_gsm = [tile[2] == SPACES["gsm"] for tile in self.sections["tiles"]]
         self.buffer_in_gsm = [buffer[1] == _GSM for buffer in self.sections["buffers"]]
+        self.float_inputs = {
+            number: buffer[7]
+            for number, buffer in enumerate(self.sections["buffers"])
+            if buffer[1] == _INPUT and BY_NUMBER[buffer[2]].kind == "float"
+        }
+        """Number of a float input of the program -> its bytes."""
         self.bounds = {label[1]: label[3] for label in self.sections["labels"]}
         self._steady: dict[int, bool] = {}
 

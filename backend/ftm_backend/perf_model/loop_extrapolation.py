@@ -8,7 +8,7 @@ returns and tries a shorter jump.
 This is exact: as long as decisions stay the same, all registers are linear in the iteration, and a
 comparison of linear numbers that has the same outcome at both ends has it in between. Loops for
 which that argument fails are walked in full: those with division, equality, products of two
-changing registers, integers loaded from DDR, calls or barriers.
+changing registers, integers loaded from DDR, collectives, calls or barriers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ftm_backend.assembler.image_layout import NONE
 from ftm_backend.perf_model.events import Event, RepeatEvent, Slot
-from ftm_backend.target.instruction_table import OPCODES
+from ftm_backend.target.instruction_table import INSTRUCTIONS, OPCODES
 
 if TYPE_CHECKING:
     from ftm_backend.perf_model.control_flow_walk import ControlFlowWalk
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 PERIODS = (1, 2, 3, 4, 6)
 """Periods that are tried, in iterations: depths of rings, and common multiples of two of them."""
 
-UNSTEADY = {OPCODES[n] for n in ("SREM", "SDIV", "SEQ", "SNE", "SLDI", "@call", "BARRIER", "@ret")}
+UNSTEADY = {
+    OPCODES[n] for n in ("SREM", "SDIV", "SEQ", "SNE", "SLDI", "@call", "BARRIER", "@ret")
+} | {OPCODES[row.name] for row in INSTRUCTIONS if row.family == "collective"}
 """Instructions that prevent extrapolation."""
 
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from ftm_backend.assembler.image_layout import NONE
 from ftm_backend.perf_model.events import (
     SCALAR,
+    CollectiveEvent,
+    CollectiveWaitEvent,
     ComputeEvent,
     DmaEvent,
     EnterEvent,
@@ -114,6 +116,12 @@ class Timeline:
     totals: TimelineTotals = field(default_factory=TimelineTotals)
     functions: dict[int, TimelineTotals] = field(default_factory=dict)
     recorder: TimelineRecorder | None = None
+    collectives: list[tuple[float, CollectiveEvent | CollectiveWaitEvent]] = field(
+        default_factory=list
+    )
+    """Starts of collectives and waits for them, with their times; they take no time here."""
+    first_transfers: dict[int, float] = field(default_factory=dict)
+    """Buffer -> the time at which its first transfer starts."""
 
     def run(self, events: Iterable[Event], stack: list[int]) -> None:
         """Execute a phase; ``stack`` has the active functions, and persists across phases."""
@@ -158,6 +166,8 @@ class Timeline:
                 self._wait_until(self.slots.get(event.slot, 0.0))
         elif isinstance(event, RepeatEvent):
             self._repeat(event)
+        elif isinstance(event, CollectiveEvent | CollectiveWaitEvent):
+            self.collectives.append((self.clock, event))
 
     def _wait_all(self) -> None:
         self._wait_until(self.engine)
@@ -175,6 +185,7 @@ class Timeline:
         )
         cycles += (moved.launches - 1) * machine.dma_latency
         start = max(self.clock, self.engine)
+        self.first_transfers.setdefault(event.buffer, start)
         self.engine = end = start + cycles
         if self.recorder is not None:
             self.recorder.note("DMA", event.what, start, end)

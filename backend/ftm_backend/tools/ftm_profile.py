@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ftm_backend.cli import MOST_CORES, Parser, UserError, bounded, command, naming, say
 from ftm_backend.machine import MachineError
-from ftm_backend.perf_model import cycle_model
+from ftm_backend.perf_model import cycle_model, scaling
 from ftm_backend.target import presets
 from ftm_backend.tools.input_files import read_assembly, write
 from ftm_backend.tools.measured_run import measure
@@ -32,6 +32,7 @@ examples:
   ftm profile step.trace --html step.html                   table and timeline of all cores
   ftm profile a.lan --compare b.lan                         two programs
   ftm profile step.trace --machine m7032 --compare-machine mt3000
+  ftm profile step.trace --machine m7032 --ranks 4096       a step of DDP and FSDP2 on 2 to 4096
 
 `bound` is the bottleneck of the busiest core: compute, issue (scalar work), DMA, or GSM. `least` is
 the bytes of DDR that a kernel must move: each buffer, or the part that it accesses, once. The
@@ -78,6 +79,12 @@ def parser() -> Parser:
     )
     p.add_argument("--compare", type=Path, metavar="PROGRAM", help="compare with another program")
     p.add_argument("--compare-machine", metavar="PRESET", help="compare with another machine")
+    p.add_argument(
+        "--ranks",
+        type=int,
+        metavar="N",
+        help="show the cost of a recorded step of DDP on 2 to N machines, and of FSDP2",
+    )
     return p
 
 
@@ -90,6 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bounded("--instructions", given.instructions, 1, 2**63 - 1)
     window = _window(given.window)
     draws = bool(given.svg or given.html or given.chrome)
+    if given.ranks is not None and (given.compare or given.compare_machine or given.measure):
+        raise UserError("--ranks cannot be combined with --compare, --compare-machine or --measure")
     profile = _profile(given.program, given.machine, given, draws)
     if given.core is not None and given.core >= profile.cores:
         raise UserError(
@@ -103,7 +112,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write(given.html, html(profile, window))
     if given.chrome:
         write(given.chrome, chrome_trace(profile))
-    if given.compare or given.compare_machine:
+    if given.ranks is not None:
+        say(_scaling(profile, given))
+    elif given.compare or given.compare_machine:
         other = _profile(
             given.compare or given.program, given.compare_machine or given.machine, given, False
         )
@@ -111,6 +122,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         say(_json([profile]) if given.json else profile.table())
     return 0
+
+
+def _scaling(profile: cycle_model.CycleProfile, given: argparse.Namespace) -> str:
+    machine = presets.load(profile.machine)
+    bounded("--ranks", given.ranks, 2, machine.fabric.ranks)
+    with naming(given.program, scaling.NoCollectivesError):
+        found = scaling.scaling(profile, machine, scaling.rank_counts(given.ranks))
+    if given.json:
+        return json.dumps(scaling.as_json(profile, machine, found), indent=1)
+    return scaling.table(profile, machine, found)
 
 
 def _window(text: str | None) -> tuple[float, float] | None:

@@ -13,12 +13,8 @@ from ftm_backend.target.presets.machine_parameters import ELEMENT_BYTES, Machine
 __all__ = ["DEFAULT", "ELEMENT_BYTES", "NAMES", "MachineParameters", "UnknownPreset", "load"]
 
 DEFAULT = "host"
-NAMES = (
-    DEFAULT,
-    *sorted(
-        {found.name for found in pkgutil.iter_modules(__path__)} - {DEFAULT, "machine_parameters"}
-    ),
-)
+_OTHERS = {DEFAULT, "machine_parameters", "fabric"}
+NAMES = (DEFAULT, *sorted({found.name for found in pkgutil.iter_modules(__path__)} - _OTHERS))
 """All presets: the default one, then the others in alphabetical order."""
 
 

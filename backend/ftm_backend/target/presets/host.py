@@ -5,6 +5,7 @@ matrix products) within the L2 cache, GSM within one core's share of the last-le
 rough figures of such cores [I] or measured with the emulator; they guide tiling only.
 """
 
+from ftm_backend.target.presets.fabric import Fabric, FabricLevel
 from ftm_backend.target.presets.machine_parameters import MachineParameters
 
 PARAMETERS = MachineParameters(
@@ -44,4 +45,6 @@ PARAMETERS = MachineParameters(
     broadcast_latency=3,
     fma_latency=4,
     reduce_cycles=6,  # [I]
+    # [I] one process a host, and 10 Gbit/s Ethernet through TCP: 1.25 GB/s, 25 us
+    fabric=Fabric((FabricLevel("network", 1 << 16, 25e-6, 1.25e9, 1.25e9),)),
 )

@@ -6,6 +6,7 @@ extends.
 
 from dataclasses import replace
 
+from ftm_backend.target.presets.fabric import Fabric, FabricLevel
 from ftm_backend.target.presets.m7032 import PARAMETERS as M7032
 
 PARAMETERS = replace(
@@ -21,4 +22,6 @@ PARAMETERS = replace(
     core_bandwidth=10e9,  # [I]
     fma_latency=6,  # [S]
     reduce_cycles=7,  # [S] VREDUC16: 7 cycles
+    # [I] processors are ranks, with RapidIO of 4 lanes at 5 Gbit/s, less its 8b/10b code
+    fabric=Fabric((FabricLevel("network", 1 << 16, 5e-6, 2e9, 2e9),)),
 )

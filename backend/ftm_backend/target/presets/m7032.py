@@ -3,9 +3,32 @@
 [S] values are from Yu, Qi, Zhang, Fang, Dong et al., "Optimizing GEMM on Modern Multi-core DSPs",
 and from the public FT-Matrix instruction tables. The two DDR bandwidths were fitted to that paper's
 8-core and fp32 results.
+
+No paper describes a fabric of FT-m7032 processors. The preset assumes that of TianHe-2A (Dongarra,
+"Report on the TianHe-2A System", ICL-UT-17-04): 14 Gbit/s a lane, 1 us.
 """
 
+from ftm_backend.target.presets.fabric import Fabric, FabricLevel
 from ftm_backend.target.presets.machine_parameters import MachineParameters
+
+LINK = 8 * 14e9 / 8  # 14 Gbit/s [S] on each of 8 lanes [M]: 14 GB/s
+CHIP = 4  # [S] clusters of a processor, each a rank with a DDR port of its own
+FRAME = 32 * CHIP  # [M] processors that share the switch of a frame, as nodes in TianHe-2
+SYSTEM = 1 << 16  # [I]
+
+
+def fabric(ddr_bandwidth: float) -> Fabric:
+    """Return the fabric of processors with four clusters; ``ddr_bandwidth`` is of one cluster."""
+    through_memory = ddr_bandwidth / 2  # [I] a copy reads and writes
+    return Fabric(
+        (
+            FabricLevel("processor", CHIP, 0.5e-6, through_memory, through_memory),  # [I] latency
+            FabricLevel("frame", FRAME, 1.0e-6, LINK, LINK),  # [S] latency
+            # [I] one more switch each way, and half of the bandwidth of all processors of a frame
+            FabricLevel("system", SYSTEM, 1.5e-6, LINK, FRAME / CHIP * LINK / 2),
+        )
+    )
+
 
 PARAMETERS = MachineParameters(
     name="m7032",
@@ -51,4 +74,5 @@ PARAMETERS = MachineParameters(
     broadcast_latency=4,  # [S]
     fma_latency=6,  # [S]
     reduce_cycles=122 / 48,  # [S] 122 cycles for 48 vectors
+    fabric=fabric(34e9),
 )

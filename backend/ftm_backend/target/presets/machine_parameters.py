@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ftm_backend.dtypes import MACHINE
+from ftm_backend.target.presets.fabric import Fabric
 
 ELEMENT_BYTES = {facts.token: facts.bytes for facts in MACHINE}
 """Bytes of one element of each type token in DDR and in scratchpad."""
@@ -104,6 +105,9 @@ class MachineParameters:
     fma_latency: int
     reduce_cycles: float
     """Cycles to reduce a vector register across its lanes, amortized over independent rows."""
+
+    fabric: Fabric
+    """How machines of this kind are connected to each other."""
 
     choices: tuple[tuple[str, str], ...] = ()
     """Pairs of a decision and the alternative that the user wants instead of the cheapest one."""

@@ -1,12 +1,14 @@
 """Preset of MT-3000: one cluster of 24 accelerator arrays at 1.2 GHz.
 
 [S] values are from CCF THPC 2022, doi 10.1007/s42514-022-00095-y. Values that the paper lacks are
-those of FT-m7032, whose instruction set it shares, or scaled from them; they are tagged [I].
+those of FT-m7032, whose instruction set it shares, or scaled from them; they are tagged [I]. So is
+the fabric: four clusters a processor [S], and the network that ``m7032`` assumes.
 """
 
 from dataclasses import replace
 
 from ftm_backend.target.presets.m7032 import PARAMETERS as M7032
+from ftm_backend.target.presets.m7032 import fabric
 
 PARAMETERS = replace(
     M7032,
@@ -17,4 +19,5 @@ PARAMETERS = replace(
     gsm_bytes=6 * 1024 * 1024,  # [M]
     ddr_bandwidth=102e9,  # [I] m7032's, scaled by the number of cores
     core_bandwidth=14e9,  # [I] m7032's
+    fabric=fabric(102e9),
 )
