@@ -48,7 +48,7 @@ def used(chosen: Schedule, problem: TilingProblem) -> tuple[int, int]:
         chosen.m.elements * chosen.k.elements * item,
         chosen.k.elements * chosen.n.elements * item,
     )
-    c = chosen.m.elements * chosen.n.elements * item * (1 + problem.epilogue_tiles)
+    c = chosen.m.elements * chosen.n.elements * item * (1 + problem.epilogue.tiles)
     outer = k_tiles if chosen.keep_outer else 1
     inner = k_tiles * (chosen.n if chosen.m_outer else chosen.m).blocks if chosen.keep_inner else 1
     return (a * outer, b * inner + c) if chosen.m_outer else (a * inner, b * outer + c)

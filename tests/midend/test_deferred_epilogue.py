@@ -16,7 +16,12 @@ from ftm_backend.machine import Machine
 from ftm_backend.midend.schedule.gemm import contraction_schedule
 from ftm_backend.midend.schedule.gemm.panel_search import panel_schedule
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
-from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TileCut, TilingProblem
+from ftm_backend.midend.schedule.gemm.tiling_problem import (
+    EpilogueTraffic,
+    OperandTraffic,
+    TileCut,
+    TilingProblem,
+)
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
 
@@ -142,19 +147,11 @@ def test_updates_of_parameters_are_finished_late() -> None:
     wait behind the last products."""
     item = OperandTraffic("f32", (0, 768), False, (False, True), 768)
     a = OperandTraffic("f32", (3072, 0), False, (True, False), 3072)
-    problem = TilingProblem((), (3072,), (768,), (1024,), a, item, item, "f32", 6, 3, 20, 20, 2.0)
+    update = EpilogueTraffic(tiles=6, operands=3, bytes=20, c_layout_bytes=20)
+    problem = TilingProblem((), (3072,), (768,), (1024,), a, item, item, "f32", epilogue=update)
     plan = panel_schedule(problem, M7032)
     assert plan.deferred_chunks and plan.c_buffers == 2
-    alone = panel_schedule(
-        replace(
-            problem,
-            epilogue_tiles=0,
-            epilogue_operands=0,
-            epilogue_bytes=0,
-            epilogue_c_layout_bytes=0,
-        ),
-        M7032,
-    )
+    alone = panel_schedule(replace(problem, epilogue=EpilogueTraffic()), M7032)
     least = 20 * 3072 * 768 / (M7032.ddr_bandwidth / M7032.clock_hz)
     assert plan.cycles < alone.cycles + 0.5 * least, (
         "transfers of what follows are not behind the products"

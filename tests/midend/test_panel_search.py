@@ -14,7 +14,11 @@ from ftm_backend.midend.schedule.gemm import panel_search, planner
 from ftm_backend.midend.schedule.gemm.panel_cost import PricedPlan, price
 from ftm_backend.midend.schedule.gemm.panel_options import PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_search_space import PanelSearchSpace
-from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TilingProblem
+from ftm_backend.midend.schedule.gemm.tiling_problem import (
+    EpilogueTraffic,
+    OperandTraffic,
+    TilingProblem,
+)
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
 
@@ -61,8 +65,7 @@ def problem(draw: random.Random) -> TilingProblem:
         operand(k, n, dtype),
         operand(m, n, accumulator),
         accumulator,
-        draw.choice([0, 1, 3]),
-        draw.choice([0, 4, 12]),
+        epilogue=EpilogueTraffic(draw.choice([0, 1, 3]), draw.choice([0, 4, 12])),
     )
 
 

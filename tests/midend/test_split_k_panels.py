@@ -164,7 +164,7 @@ def test_factors_that_are_computed(
     test_fuse_gemm_prologue.check(
         test_fuse_gemm_prologue.CASES[name], test_fuse_gemm_prologue.compiled(program), cores
     )
-    assert any(problem.b_prologue_tiles for problem in always)
+    assert any(problem.b_prologue.tiles for problem in always)
 
 
 # --- choice of plans

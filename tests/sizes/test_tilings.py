@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_schedule
-from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TilingProblem, pitch
+from ftm_backend.midend.schedule.gemm.tiling_problem import (
+    EpilogueTraffic,
+    OperandTraffic,
+    TilingProblem,
+    pitch,
+)
 from ftm_backend.symbolic import ShapeEnv, compile_expressions, parse_size, size_hint, upper_bound
 from ftm_backend.target import presets
 from ftm_backend.target.element_types import SLOT_ALIGNMENT
@@ -33,7 +38,7 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(
             OperandTraffic("f32", (16, 16)),
             OperandTraffic("f32", (16, 16)),
             "f32",
-            epilogue_tiles=1,
+            epilogue=EpilogueTraffic(tiles=1),
         )
         before = set(symbols.guards)
         plan = dynamic_schedule(problem, HOST)

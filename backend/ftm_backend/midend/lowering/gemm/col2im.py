@@ -20,7 +20,7 @@ from ftm_backend.midend.lowering.gemm.epilogue import (
     MOST_TILES,
     Epilogue,
     build_epilogue,
-    epilogue_fields,
+    epilogue_traffic,
 )
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import LARGEST
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2Im, Col2ImGeometry
@@ -49,27 +49,22 @@ def can_follow(
         statement: The candidate.
         machine: The target.
     """
-    shape, result_node = (
-        chain[0].results[0].value.shape,
-        {result.value for each in chain for result in each.results},
-    )
-    read = [operand for operand in statement.operands if operand.value in result_node]
-    if (
-        not read
-        or not is_elementwise(statement, shape)
-        or not all(is_whole(operand.index, shape) for operand in read)
-    ):
+    has_border = any(operand.value.border is not None for operand in statement.operands)
+    if has_border or operations([*chain, statement]) > MOST_OPERATIONS:
         return False
-    if (
-        any(operand.value.border is not None for operand in statement.operands)
-        or operations([*chain, statement]) > MOST_OPERATIONS
-    ):
+    if not _continues(chain, statement):
         return False
     epilogue = _epilogue([*chain, statement])
-    return (
-        not epilogue.positions
-        and epilogue_fields(epilogue, machine)["epilogue_tiles"] <= MOST_TILES
-    )
+    return not epilogue.positions and epilogue_traffic(epilogue, machine).tiles <= MOST_TILES
+
+
+def _continues(chain: Sequence[Statement], statement: Statement) -> bool:
+    """Whether a statement is elementwise over the output, and reads the chain's values there."""
+    shape = chain[0].results[0].value.shape
+    results = {result.value for each in chain for result in each.results}
+    read = [operand.index for operand in statement.operands if operand.value in results]
+    is_aligned = all(is_whole(index, shape) for index in read)
+    return bool(read) and is_elementwise(statement, shape) and is_aligned
 
 
 def has_blocks(statement: Statement) -> bool:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Store, Value, walk
 from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, interval, operations
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, axes_of, match
+from ftm_backend.midend.schedule.gemm.tiling_problem import EpilogueTraffic
 from ftm_backend.symbolic import guarded_equal, statically_known_equal
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -24,7 +24,7 @@ __all__ = [
     "EpilogueOutput",
     "build_epilogue",
     "can_fuse_epilogue",
-    "epilogue_fields",
+    "epilogue_traffic",
 ]
 
 MOST_TILES = 10
@@ -76,36 +76,40 @@ class _Rewriter:
         reads = [o for o in statement.operands if id(o.value) in self.elements]
         if statement.is_reduction or statement.gathers or not reads or not statement.loops:
             return None
-        product_index = self.indices[id(reads[0].value)]
-        product_statement = self.contraction.statement
-        free = [
-            k
-            for k, extent in enumerate(product_statement.loops)
-            if not guarded_equal(extent, 1) and not product_statement.reduced[k]
-        ]
-        loops: list[int | None] = []
-        for number, extent in enumerate(statement.loops):
-            stride = reads[0].index.coeffs[number]
-            candidates: list[int | None] = [None]
-            if not guarded_equal(extent, 1):
-                candidates = [
-                    k
-                    for k in free
-                    if statically_known_equal(product_statement.loops[k], extent)
-                    and statically_known_equal(product_index.coeffs[k], stride)
-                ]
-            if not candidates:
-                return None
-            loops.append(candidates[0])
-            if candidates[0] is not None:
-                free.remove(candidates[0])
-        if free:
+        loops = self._matching_loops(statement, reads[0])
+        if loops is None:
             return None
         same = all(
             self._over(o.index, loops) == self._without_unit_loops(self.indices[id(o.value)])
             for o in reads
         )
         return loops if same else None
+
+    def _matching_loops(self, statement: Statement, read: Operand) -> list[int | None] | None:
+        """Map loops by extent and by stride in ``read``; None if that leaves some out."""
+        product, index = self.contraction.statement, self.indices[id(read.value)]
+        free = [
+            k
+            for k, extent in enumerate(product.loops)
+            if not guarded_equal(extent, 1) and not product.reduced[k]
+        ]
+        loops: list[int | None] = []
+        for extent, stride in zip(statement.loops, read.index.coeffs, strict=True):
+            if guarded_equal(extent, 1):
+                loops.append(None)
+                continue
+            matching = (
+                k
+                for k in free
+                if statically_known_equal(product.loops[k], extent)
+                and statically_known_equal(index.coeffs[k], stride)
+            )
+            found = next(matching, None)
+            if found is None:
+                return None
+            loops.append(found)
+            free.remove(found)
+        return None if free else loops
 
     def _without_unit_loops(self, index: Affine) -> Affine:
         """Return ``index`` without the terms of loops with extent 1."""
@@ -187,31 +191,30 @@ def build_epilogue(contraction: Contraction, statements: Sequence[Statement]) ->
     )
 
 
-def epilogue_fields(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
-    """Return the epilogue's fields of a `TilingProblem`."""
-    others = epilogue.outputs[1:]
-    broadcasts = [
-        o for o in epilogue.operands if machine.uses_panels and sum(map(bool, o.index.coeffs)) <= 1
-    ]
+def epilogue_traffic(epilogue: Epilogue, machine: MachineParameters) -> EpilogueTraffic:
+    """Describe an epilogue to the cost model."""
+    broadcasts = [o for o in epilogue.operands if machine.uses_panels and _is_broadcast(o)]
     operands = [o for o in epilogue.operands if o not in broadcasts]
-    computed = [x.element for x in epilogue.outputs if x.element is not epilogue.product]
-    tiles = [*(o.value.dtype for o in operands), *(element.dtype for element in computed)]
+    loaded, elements = [o.value.dtype for o in operands], [x.element for x in epilogue.outputs]
+    tiles = [*loaded, *(each.dtype for each in elements if each is not epilogue.product)]
     product_bytes = ELEMENT_BYTES[epilogue.product.dtype]
     body = 0.0
     if machine.uses_panels:
-        elements = [output.element for output in epilogue.outputs]
         body = interval(machine, elements, len(tiles) + len(broadcasts) + 1)
-    return {
-        "epilogue_tiles": len(tiles),
-        "epilogue_extra_bytes": sum(max(0, ELEMENT_BYTES[t] - product_bytes) for t in tiles),
-        "epilogue_operands": len(operands),
-        "epilogue_broadcasts": len(broadcasts),
-        "epilogue_bytes": _bytes(
-            [*(o.value.dtype for o in operands), *(x.element.dtype for x in others)]
-        ),
-        "epilogue_c_layout_bytes": _bytes(_like_c(epilogue, operands)),
-        "epilogue_interval": body,
-    }
+    return EpilogueTraffic(
+        tiles=len(tiles),
+        extra_bytes=sum(max(0, ELEMENT_BYTES[t] - product_bytes) for t in tiles),
+        operands=len(operands),
+        broadcasts=len(broadcasts),
+        bytes=_bytes([*loaded, *(element.dtype for element in elements[1:])]),
+        c_layout_bytes=_bytes(_like_c(epilogue, operands)),
+        interval=body,
+    )
+
+
+def _is_broadcast(operand: Operand) -> bool:
+    """Whether an operand is constant along all loops but one."""
+    return sum(map(bool, operand.index.coeffs)) <= 1
 
 
 def _like_c(epilogue: Epilogue, operands: Sequence[Operand]) -> list[str]:
@@ -241,18 +244,19 @@ def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:
         candidate: The statement.
     """
     contraction = match(chain[0])
-    if contraction is None:
-        return False
-    if operations([*chain, candidate]) > MOST_OPERATIONS:
+    if contraction is None or operations([*chain, candidate]) > MOST_OPERATIONS:
         return False
     rewriter = _Rewriter(contraction)
-    for statement in chain[1:]:
-        if rewriter.rewrite(statement) is None:
-            return False
-    if rewriter.rewrite(candidate) is None or rewriter.tiles > MOST_TILES:
+    if any(rewriter.rewrite(statement) is None for statement in (*chain[1:], candidate)):
         return False
-    if not rewriter.positions:
-        return True
+    if rewriter.tiles > MOST_TILES:
+        return False
+    return not rewriter.positions or _has_single_axes(rewriter, chain)
+
+
+def _has_single_axes(rewriter: _Rewriter, chain: Sequence[Statement]) -> bool:
+    """Whether the rows and the columns of all accesses are one axis each."""
+    contraction = rewriter.contraction
     produced = {id(v) for v in _values(chain)}
     others = [
         node.payload.index

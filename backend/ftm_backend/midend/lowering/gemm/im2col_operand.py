@@ -74,16 +74,15 @@ def windows(
     Returns:
         The sides, or None if rows should be loaded as they are, or do not cover a box.
     """
+    if not all(map(is_integer, (*extents, *access.coeffs))):
+        return None
     axes = (*rows, *columns)
-    strides = [
+    strides = sorted(
         (abs(access.coeffs[axis]), position)
         for position, axis in enumerate(axes)
-        if access.coeffs[axis] != 0
-    ]
-    if not strides or not all(is_integer(n) for n in (*extents, *access.coeffs)):
-        return None
-    strides.sort()
-    sides = _sides(extents, access, axes, strides, near)
+        if access.coeffs[axis]
+    )
+    sides = _sides(extents, access, axes, strides, near) if strides else None
     if sides is None:
         return None
     found = _join_sides(
@@ -93,12 +92,16 @@ def windows(
         granule,
         overread_limit,
     )
-    plain = all(len(steps) == 1 and steps[0][1] == 1 for _, steps in sides) and _is_separated(
-        [steps[0][0] for _, steps in sides], len(rows)
+    has_longer_runs = len(sides) >= FEWEST_SIDES and any(side.padded_length for side in found)
+    return tuple(reversed(found)) if has_longer_runs or not _is_plain(sides, len(rows)) else None
+
+
+def _is_plain(sides: Sequence[tuple[int, Sequence[tuple[int, int]]]], rows: int) -> bool:
+    """Whether no side has several axes or a step, and rows and columns do not alternate."""
+    steps = [steps for _, steps in sides]
+    return all(len(each) == 1 and each[0][1] == 1 for each in steps) and _is_separated(
+        [each[0][0] for each in steps], rows
     )
-    if plain and (len(sides) < FEWEST_SIDES or not any(side.padded_length for side in found)):
-        return None
-    return tuple(reversed(found))
 
 
 def _sides(
@@ -144,18 +147,20 @@ def box_strides(
     Returns:
         The strides, or None if a side has no single stride.
     """
-    found = []
-    for side in sides:
-        steps = {
-            access.coeffs[axes[at]] // step if access.coeffs[axes[at]] % step == 0 else None
-            for at, step in side.steps
-        }
-        if len(steps) > 1 or None in steps:
-            return None
-        found += [step for step in steps if step is not None]
+    found = [_side_stride(side, axes, access) for side in sides]
+    strides = tuple(stride for stride in found if stride is not None)
     walked = {at for side in sides for at, _ in side.steps}
-    others = [axis for at, axis in enumerate(axes) if at not in walked]
-    return None if any(access.coeffs[axis] for axis in others) else tuple(found)
+    varies = any(access.coeffs[axis] for at, axis in enumerate(axes) if at not in walked)
+    return strides if len(strides) == len(found) and not varies else None
+
+
+def _side_stride(side: WindowSide, axes: Sequence[int], access: Affine) -> int | None:
+    """Return the stride of a tensor along a side; None if its axes have different ones."""
+    steps = {
+        access.coeffs[axes[at]] // step if access.coeffs[axes[at]] % step == 0 else None
+        for at, step in side.steps
+    }
+    return steps.pop() if len(steps) == 1 else None
 
 
 def overread_limit(extents: Sequence[int], access: Affine, size: int, granule: int) -> int:
@@ -191,29 +196,25 @@ def _join_sides(
     found: list[WindowSide] = []
     run = sides[0].unit == 1  # whether all inner sides are one run
     for side, following in zip(sides, [*sides[1:], None], strict=True):
-        full, padded_length = (
-            1 + sum((extents[axes[at]] - 1) * abs(step) for at, step in side.steps),
-            0,
-        )
-        if (
-            run
-            and following is not None
-            and following.unit % side.unit == 0
-            and all(step > 0 for _, step in side.steps)
-        ):
-            padded_length = following.unit // side.unit
+        full = 1 + sum((extents[axes[at]] - 1) * abs(step) for at, step in side.steps)
+        padded_length = _joined_length(side, following) if run else 0
         between = (padded_length - full) * side.unit
-        run = (
-            run
-            and full <= padded_length
-            and padded_length * side.unit <= -(-full * side.unit // granule) * granule
-            and between <= overread
-        )
+        granules = -(-full * side.unit // granule)
+        run = full <= padded_length and padded_length * side.unit <= granules * granule
+        run = run and between <= overread
         overread -= between if run else 0
         found.append(
             WindowSide(side.unit, side.steps, full, padded_length) if run and between else side
         )
     return found
+
+
+def _joined_length(side: WindowSide, following: WindowSide | None) -> int:
+    """Return the length of a side up to the next side's neighbour; 0 if they cannot be joined."""
+    is_ascending = all(step > 0 for _, step in side.steps)
+    if following is None or following.unit % side.unit or not is_ascending:
+        return 0
+    return following.unit // side.unit
 
 
 def _is_separated(positions: Sequence[int], rows: int) -> bool:

@@ -46,9 +46,7 @@ class NestedLoops(ContractionEmitter):
         rows = self._range(plan.row_groups, plan.m.blocks)
         columns = self._range(plan.column_groups, plan.n.blocks)
         outer_range, inner_range = (rows, columns) if plan.m_outer else (columns, rows)
-        keeps_inner = plan.keep_inner and self.has_products
-        inner_access = form.accesses[1 if plan.m_outer else 0]
-        is_batched = any(inner_access.coeffs[axis] for axis in form.batch)
+        keeps_inner, is_batched = plan.keep_inner and self.has_products, self._inner_is_batched
         if keeps_inner and not is_batched:
             self._load_inner(0, inner_range)
         with b.for_(*self._range(plan.batch_groups, prod(form.sizes(form.batch)))) as batch:
@@ -60,6 +58,12 @@ class NestedLoops(ContractionEmitter):
                         self._load(plan.m_outer, self._step(batch, outer, 0, k))
                 with b.for_(*inner_range) as inner:
                     self._tile(batch, outer, inner)
+
+    @property
+    def _inner_is_batched(self) -> bool:
+        """Whether each batch entry has its own inner operand."""
+        access = self.form.accesses[1 if self.plan.m_outer else 0]
+        return any(access.coeffs[axis] for axis in self.form.batch)
 
     def _step(self, batch: Index, outer: Index, inner: Index, k: Index) -> PanelStep:
         row, column = (outer, inner) if self.plan.m_outer else (inner, outer)

@@ -19,6 +19,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ftm_backend.ir.tile.builder import Index
+from ftm_backend.midend.lowering.gemm.block_transfers import Slices
 from ftm_backend.midend.lowering.gemm.emitter import ContractionEmitter
 from ftm_backend.midend.lowering.gemm.panel_step import PanelStep
 
@@ -119,42 +120,47 @@ class PanelLoop(ContractionEmitter):
 
     def build(self) -> None:
         """Emit the whole sequence."""
-        b, plan = self.b, self.plan
-        if (
-            plan.a_space == "gsm" or plan.share == "b" or plan.b_in_gsm
-        ) and not self.kernel.one_core:
-            b.barrier()  # other cores may still read what an earlier kernel left in GSM
-        if plan.b_in_gsm and not plan.fills_during_panel:
-            self.operands.shared_b.fill(*self.kernel.core(b))
-            b.barrier()
-        streams_b = plan.share == "b" or plan.fills_during_panel
-        if streams_b:
-            for ahead in (0, 1):
-                self._load_shared_b(ahead)
-            b.barrier()
-        with self.b.where(
-            *([] if self.has_barriers or isinstance(self.steps, int) else [("lt", 0, self.steps)])
-        ):
+        b = self.b
+        self._begin()
+        is_known = self.has_barriers or isinstance(self.steps, int)
+        with b.where(*([] if is_known else [("lt", 0, self.steps)])):
             self._fetch(self._at(0))
         if self.has_barriers:
             b.barrier()
         with b.for_(0, self.steps) as number:
-            step, following = self._at(number), self._at(b.add(number, 1))
-            if plan.k.blocks == 1:
-                self._prefetch_epilogue(step)
-            if not (isinstance(number, int) and isinstance(self.steps, int)):
-                with self.b.where(("lt", following.number, self.steps)):
-                    self._fetch(following)
-            if plan.k.blocks > 1:
-                self._prefetch_epilogue(step)
-            if streams_b:
-                self._load_shared_b(b.add(number, 2))
-            self._during_step(step)
-            with self.b.where(*self._has_row(step), *self._has_column(step)):
-                self._multiply(step)
-            if self.has_barriers:
-                self._end_step(step)
+            self._emit_step(number)
         self._after_steps()
+
+    def _begin(self) -> None:
+        """Emit what all cores must have done before the first step."""
+        b, plan = self.b, self.plan
+        if plan.uses_gsm and not self.kernel.one_core:
+            b.barrier()  # other cores may still read what an earlier kernel left in GSM
+        if plan.b_in_gsm and not plan.fills_during_panel:
+            self.operands.shared_b.fill(*self.kernel.core(b))
+            b.barrier()
+        if plan.streams_b:
+            for ahead in (0, 1):
+                self._load_shared_b(ahead)
+            b.barrier()
+
+    def _emit_step(self, number: Index) -> None:
+        b, plan = self.b, self.plan
+        step, following = self._at(number), self._at(b.add(number, 1))
+        if plan.k.blocks == 1:
+            self._prefetch_epilogue(step)
+        if not (isinstance(number, int) and isinstance(self.steps, int)):
+            with b.where(("lt", following.number, self.steps)):
+                self._fetch(following)
+        if plan.k.blocks > 1:
+            self._prefetch_epilogue(step)
+        if plan.streams_b:
+            self._load_shared_b(b.add(number, 2))
+        self._during_step(step)
+        with b.where(*self._has_row(step), *self._has_column(step)):
+            self._multiply(step)
+        if self.has_barriers:
+            self._end_step(step)
 
     def _prefetch_epilogue(self, step: PanelStep) -> None:
         """Start the epilogue's loads for a panel of one chunk, before the next panel's loads."""
@@ -233,21 +239,27 @@ class PanelLoop(ContractionEmitter):
             self._products(step, False, True)
 
     def _products(self, step: PanelStep, first: bool, last: bool) -> None:
-        b, plan = self.b, self.plan
+        b = self.b
         b_slot, ring = self.operands.b_slot(step), self._c_ring(step)
+        finished = last and not self.plan.deferred_chunks
+        needs_slices = first or last or self.operands.box is not None
         with b.for_(0, self.slices.chunks(step)) as chunk:
             c_slot = b.add(ring, chunk)
-            needs_slices = first or last or self.operands.box is not None
             slices = self.slices.c(step, chunk) if needs_slices else {}
-            started = self._initialize_c(slices, c_slot) if first else True
-            finished = last and not plan.deferred_chunks
+            started = not first or self._initialize_c(slices, c_slot)
             if finished and not self.prefetches_epilogue:
                 self.body.fetch(slices)  # overlaps the product
             self._product(step, chunk, (b_slot, c_slot), slices, started)
             if finished:
-                if plan.transpose_c:
-                    self._transform_c(slices, c_slot, b.rem(chunk, 2))
-                self.body.finish(slices, b.rem(chunk, 2) if plan.transpose_c else c_slot)
+                self._finish_chunk(slices, chunk, c_slot)
+
+    def _finish_chunk(self, slices: Slices, chunk: Index, c_slot: Index) -> None:
+        """Emit the epilogue of a chunk, and store it."""
+        result = c_slot
+        if self.plan.transpose_c:
+            result = self.b.rem(chunk, 2)
+            self._transform_c(slices, c_slot, result)
+        self.body.finish(slices, result)
 
     def _c_ring(self, step: PanelStep) -> Index:
         """Return the slot of the panel's first chunk."""

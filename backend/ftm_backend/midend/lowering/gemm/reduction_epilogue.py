@@ -137,14 +137,15 @@ def partial_sums_of(roles: OperandRoles) -> PartialSums | None:
     plan, form = roles.plan, roles.form
     if plan is None or not _has_plain_blocks(plan) or len(roles.epilogue.outputs) != 1:
         return None
-    (output,) = roles.epilogue.outputs
-    if len(output.stores) != 1:
+    stores = roles.epilogue.outputs[0].stores
+    if len(stores) != 1:
         return None
-    access = roles.access(output.stores[0].index)
+    access = roles.access(stores[0].index)
     rows, columns = _sides(roles, plan)
     cut = plan.m if plan.transpose_c else plan.n
     wide = [axis for axis in rows if form.extents[axis] > 1]
-    if access.const or len(wide) != 1 or not columns or form.extents[columns[cut.dim]] % cut.size:
+    is_even = bool(columns) and form.extents[columns[cut.dim]] % cut.size == 0
+    if access.const or len(wide) != 1 or not is_even:
         return None
 
     def pair(axis: int) -> tuple[int, int]:

@@ -119,37 +119,37 @@ def sizes(
     Cuts of a single dimension are balanced: each of ``shares`` cores gets as many tiles.
     """
     extents = extents or (1,)
-    if len(extents) > 1:
-        chosen_cuts: list[TileCut] = []
-        for each in cuts(extents, quantum, largest):
-            if not chosen_cuts or each.elements >= growth * chosen_cuts[-1].elements:
-                chosen_cuts.append(each)
-        return tuple(chosen_cuts)
+    if len(extents) == 1:
+        return _balanced_cuts(extents[0], quantum, largest, shares, growth)
+    chosen_cuts: list[TileCut] = []
+    for each in cuts(extents, quantum, largest):
+        if not chosen_cuts or each.elements >= growth * chosen_cuts[-1].elements:
+            chosen_cuts.append(each)
+    return tuple(chosen_cuts)
+
+
+def _balanced_cuts(
+    extent: int, quantum: int, largest: int, shares: int, growth: float
+) -> tuple[TileCut, ...]:
+    """Return cuts of a single dimension, for ``shares`` cores and, if large, for one."""
+    pieces = cost_rules.pieces
     candidates: dict[int, TileCut] = {}
     target = float(quantum)
     while True:
-        for each in {
-            max(1, int(extents[0] / (shares * target))),
-            cost_rules.pieces(extents[0], int(shares * target)),
-        }:
-            size = min(
-                extents[0],
-                cost_rules.pieces(cost_rules.pieces(extents[0], shares * each), quantum) * quantum,
-            )
-            candidates.setdefault(size, TileCut(0, size, size, cost_rules.pieces(extents[0], size)))
-        if shares * target >= extents[0]:
+        for each in {max(1, int(extent / (shares * target))), pieces(extent, int(shares * target))}:
+            size = min(extent, pieces(pieces(extent, shares * each), quantum) * quantum)
+            candidates.setdefault(size, TileCut(0, size, size, pieces(extent, size)))
+        if shares * target >= extent:
             if shares == 1:
                 break
             shares = 1
         if target >= largest:
             break
         target = max(target * growth, target + 1)
-    return tuple(
-        sorted(
-            (cut for cut in candidates.values() if cut.elements <= largest or len(candidates) == 1),
-            key=lambda c: c.size,
-        )
-    )
+    fitting = [cut for cut in candidates.values() if cut.elements <= largest]
+    if len(candidates) == 1:
+        fitting = list(candidates.values())
+    return tuple(sorted(fitting, key=lambda cut: cut.size))
 
 
 def col2im_tile_sizes(

@@ -99,17 +99,23 @@ def match(statement: Statement) -> Contraction | None:
         that the matrix unit lacks, and for sums that a row reduction computes faster: dot
         products, and matrix-vector products whose matrix is contiguous along k.
     """
-    if len(statement.results) != 1 or not statement.is_reduction:
-        return None
-    result = statement.results[0]
-    product = result.yields
-    if result.combine != "sum" or product.op not in ("arith.mulf", "arith.muli"):
+    product = _summed_product(statement)
+    if product is None:
         return None
     a, b = (_matrix_operand(node) for node in product.operands)
     if a is None or b is None or a.value.dtype != b.value.dtype:
         return None
     contraction = Contraction(statement, a, b)
     return contraction if 0 in statement.loops or not _is_row_reduction(contraction) else None
+
+
+def _summed_product(statement: Statement) -> Node | None:
+    """Return the product that a statement sums up; None for other bodies."""
+    if len(statement.results) != 1 or not statement.is_reduction:
+        return None
+    result = statement.results[0]
+    is_product = result.yields.op in ("arith.mulf", "arith.muli")
+    return result.yields if is_product and result.combine == "sum" else None
 
 
 def contraction_index(statements: Sequence[Statement]) -> int:

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Operand, Statement
 from ftm_backend.midend.analysis.body_cost import interval
-from ftm_backend.midend.lowering.gemm.epilogue import Epilogue, build_epilogue, epilogue_fields
+from ftm_backend.midend.lowering.gemm.epilogue import Epilogue, build_epilogue, epilogue_traffic
 from ftm_backend.midend.lowering.gemm.im2col_operand import (
     WindowSide,
     box_strides,
@@ -34,7 +33,11 @@ from ftm_backend.midend.schedule.gemm.contraction import (
 )
 from ftm_backend.midend.schedule.gemm.planner import cheapest
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
-from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TilingProblem
+from ftm_backend.midend.schedule.gemm.tiling_problem import (
+    OperandTraffic,
+    PrologueTraffic,
+    TilingProblem,
+)
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -198,7 +201,9 @@ def problem_of(roles: OperandRoles, machine: MachineParameters, sums: int = 0) -
     form, contraction = roles.form, roles.contraction
     dtype = roles.a.value.dtype
     k = form.sizes(form.k)
-    starts_anew = contraction.starts_at_zero and roles.col2im is None
+    prologue = PrologueTraffic()
+    if roles.prologue is not None:
+        prologue = _prologue_traffic(roles.prologue, machine)
     return TilingProblem(
         batch=form.sizes(form.batch),
         m=form.sizes(form.m),
@@ -210,14 +215,21 @@ def problem_of(roles: OperandRoles, machine: MachineParameters, sums: int = 0) -
         accumulator=contraction.accumulator,
         depth=2 if machine.uses_panels and 0 not in k else 1,
         interleaved=roles.interleaved,
-        **epilogue_fields(roles.epilogue, machine),
+        epilogue=epilogue_traffic(roles.epilogue, machine),
         a_windows=roles.windows,
         sums=sums,
         col2im=None if roles.col2im is None else roles.col2im.geometry,
         split_rows=roles.col2im is not None and roles.col2im.has_short_rows(dtype, machine),
-        **_prologue_fields(roles, machine),
-        can_split_k=starts_anew and not roles.epilogue.positions and not sums,
+        a_prologue=prologue if roles.computes_a else PrologueTraffic(),
+        b_prologue=PrologueTraffic() if roles.computes_a else prologue,
+        can_split_k=_can_split_k(roles) and not sums,
     )
+
+
+def _can_split_k(roles: OperandRoles) -> bool:
+    """Whether parts of k can be computed apart, and added up before the epilogue."""
+    starts_at_zero = roles.contraction.starts_at_zero and roles.col2im is None
+    return starts_at_zero and not roles.epilogue.positions
 
 
 def _stored_c(roles: OperandRoles) -> OperandTraffic:
@@ -238,17 +250,11 @@ def _stored_c(roles: OperandRoles) -> OperandTraffic:
     return form.operand(access, accumulator, rows, columns)
 
 
-def _prologue_fields(roles: OperandRoles, machine: MachineParameters) -> dict[str, Any]:
-    """Return the prologue's fields of a `TilingProblem`."""
-    prologue = roles.prologue
-    if prologue is None:
-        return {}
-    side, loaded = "a" if roles.computes_a else "b", len(prologue.operands)
-    return {
-        f"{side}_prologue_tiles": len(prologue.elementwise),
-        f"{side}_broadcasts": loaded - len(prologue.elementwise),
-        f"{side}_prologue_interval": interval(machine, [prologue.element], loaded + 1),
-    }
+def _prologue_traffic(prologue: OperandPrologue, machine: MachineParameters) -> PrologueTraffic:
+    """Describe a prologue to the cost model."""
+    tiles, loaded = len(prologue.elementwise), len(prologue.operands)
+    body = interval(machine, [prologue.element], loaded + 1)
+    return PrologueTraffic(tiles, loaded - tiles, body)
 
 
 # --- schedules

@@ -47,26 +47,13 @@ class BlockExtents:
         self.full = axis([cut.elements for cut in cuts], position)
         self.blocks = axis([cut.blocks for cut in cuts], position)
         last_sizes = [
-            (sides[cut.dim] - 1) % cut.size + 1 if not overlapping or cut.dim == 0 else cut.size
+            cut.size if overlapping and cut.dim else (sides[cut.dim] - 1) % cut.size + 1
             for cut in cuts
         ]
-        self.last = axis(
-            [
-                last_size * (cut.elements // cut.size)
-                for last_size, cut in zip(last_sizes, cuts, strict=True)
-            ],
-            position,
-        )
-        self.period = axis(
-            [
-                cost_rules.pieces(sides[cut.dim], cut.size) if cut.dim < len(sides) else 1
-                for cut in cuts
-            ],
-            position,
-        )
-        self.ragged = any(
-            last_size != cut.size for last_size, cut in zip(last_sizes, cuts, strict=True)
-        )
+        pairs = list(zip(last_sizes, cuts, strict=True))
+        self.last = axis([last * (cut.elements // cut.size) for last, cut in pairs], position)
+        self.period = axis([_blocks_of_a_dimension(cut, sides) for cut in cuts], position)
+        self.ragged = any(last != cut.size for last, cut in pairs)
 
     def set_busiest(self, blocks: Any) -> None:
         """Set ``last_fraction`` and ``mean`` if the busiest core has ``blocks`` blocks."""
@@ -103,3 +90,8 @@ class BlockExtents:
             * (full + (last - full) / self.period)
             / (waves * (full + (last - full) * self.last_fraction))
         )
+
+
+def _blocks_of_a_dimension(cut: TileCut, sides: Sequence[int]) -> int:
+    """Return the number of blocks that cover the dimension that is cut."""
+    return cost_rules.pieces(sides[cut.dim], cut.size) if cut.dim < len(sides) else 1

@@ -173,7 +173,7 @@ class PricedPlan:
         # overwrite.
         alone = np.where(shared | ((g.chunks == 1) & (self.rings == 1)), store, 0.0)
         # The epilogue of the first chunk waits for its operands, which are loaded after A and B.
-        if g.problem.epilogue_operands:
+        if g.problem.epilogue.operands:
             alone = alone + (g.chunks > 1) * np.maximum(
                 load + store - (step + g.epilogue_cycles) / g.chunks, 0.0
             )
@@ -186,7 +186,7 @@ class PricedPlan:
         longer = np.maximum(step, load)
         two = np.maximum(2 * step + g.epilogue_cycles + alone, 2 * load + stores)
         # The next panel's products start when all chunks but the last are finished.
-        if g.problem.epilogue_operands:
+        if g.problem.epilogue.operands:
             two = np.maximum(two, (g.chunks > 1) * (step + load + stores))
         separate = np.where(steps == 1, one, (steps - 2) * longer + two)
         if not shared.any():
@@ -222,15 +222,15 @@ class PricedPlan:
         else:
             b_slots = np.where(masks.keep_b, kept, 2)
         # A fused prologue needs tiles that arrive, the computed one, and a transposed one.
-        if p.b_prologue_tiles:
+        if p.b_prologue.tiles:
             b_slots = (
-                2 * p.b_prologue_tiles
+                2 * p.b_prologue.tiles
                 + (g.b_layout == "transposed")
                 + np.where(masks.keep_b, kept, 1)
             )
         am = (
             g.c_tile * g.chunks
-            + g.result_tile * p.epilogue_tiles
+            + g.result_tile * p.epilogue.tiles
             + (2 * g.result_tile if g.transpose_c else 0)
             + g.b_tile * b_slots
         )
@@ -244,7 +244,7 @@ class PricedPlan:
         space = np.where(
             masks.share_a, 1, np.where(a <= machine.sm_bytes, 0, np.where(in_gsm, 1, 2))
         )
-        if p.a_prologue_tiles:  # the vector unit computes A in AM, where the matrix unit reads it
+        if p.a_prologue.tiles:  # the vector unit computes A in AM, where the matrix unit reads it
             space = space + 2 - space
             am = am + g.chunks * box_bytes(p, g.lengths)
         am = am + np.where(space == 2, a, 0)
@@ -254,24 +254,24 @@ class PricedPlan:
         )
         am = (
             am
-            + p.epilogue_broadcasts * g.broadcast_tile
-            + g.result_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_extra_bytes
+            + p.epilogue.broadcasts * g.broadcast_tile
+            + g.result_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue.extra_bytes
         )
         # Tiles for the next chunk's epilogue while this chunk's are transferred.
-        second = g.result_tile * p.epilogue_tiles
+        second = g.result_tile * p.epilogue.tiles
         rings = np.where(am + g.c_tile * g.chunks + second <= machine.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= machine.am_bytes
         self.deferred_chunks = np.False_
         if masks.shared.any():
             ahead = g.deferred_chunks * np.where(g.k_blocks > 1, 2, 1)
             extra_tiles = (
-                p.epilogue_operands * ahead
-                + (p.epilogue_tiles - p.epilogue_operands) * g.deferred_chunks
-                - p.epilogue_tiles
+                p.epilogue.operands * ahead
+                + (p.epilogue.tiles - p.epilogue.operands) * g.deferred_chunks
+                - p.epilogue.tiles
             )
             results = g.result_tile * (
                 extra_tiles + (g.deferred_chunks - 2 if g.transpose_c else 0)
-            ) + p.epilogue_broadcasts * g.broadcast_tile * (ahead - 1)
+            ) + p.epilogue.broadcasts * g.broadcast_tile * (ahead - 1)
             self.deferred_chunks = (
                 masks.shared
                 & (am + g.c_tile * g.chunks + results <= machine.am_bytes)

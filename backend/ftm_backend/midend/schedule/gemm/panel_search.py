@@ -131,41 +131,52 @@ def _search(
     Returns:
         A set of priced plans and the index of the best one; None if nothing fits.
     """
-    short = _is_short(problem, machine)
-
-    def tolerance() -> float:
-        return 1.0 if short else NEAR if least < LONGEST else NEAR_OF_LONGEST
-
     grids = _coarse(problem, machine, quanta)
-    # cycles, index of the grid, index of the choice, priced plans
-    coarse_plans: list[tuple[float, int, int, PricedPlan]] = []
-    least = inf
+    coarse_plans, least = _search_coarsely(problem, machine, grids)
+    if least == inf:
+        return None
+    coarse_plans.sort(key=lambda each: each[:3])
+    if _is_short(problem, machine):
+        return coarse_plans[0][3], coarse_plans[0][2]
+    promising: dict[int, list[PanelChoice]] = {}
+    for cycles, position, number, priced in coarse_plans[:PROMISING]:
+        if cycles <= _tolerance(least) * least:
+            promising.setdefault(position, []).append(priced.choices[number])
+    return _search_finely(problem, machine, quanta, grids, promising, least)
+
+
+def _tolerance(least: float) -> float:
+    """Return the ratio to the least cycles up to which coarse plans are promising."""
+    return NEAR if least < LONGEST else NEAR_OF_LONGEST
+
+
+def _search_coarsely(
+    problem: TilingProblem, machine: MachineParameters, grids: Sequence[PanelSearchSpace]
+) -> tuple[list[tuple[float, int, int, PricedPlan]], float]:
+    """Price the coarse grids that may have a promising plan.
+
+    Returns:
+        For each plan its cycles, the index of its grid, the index of its choice, and the priced
+        plans that it is one of; and the least cycles.
+    """
+    short, least = _is_short(problem, machine), inf
+    found: list[tuple[float, int, int, PricedPlan]] = []
     for position in sorted(range(len(grids)), key=lambda position: grids[position].least_cycles):
         grid = grids[position]
-        if grid.least_cycles > tolerance() * least or grid.least_cycles == inf:
+        limit = least if short else _tolerance(least) * least
+        if grid.least_cycles > limit or grid.least_cycles == inf:
             break
         choices, priced = list(_choices(problem, grid.groups)), None
         if least == inf:
             priced = price(grid, choices, PROBE * grid.least_cycles)
             least = min(priced.best)
-        if priced is None or tolerance() * least > PROBE * grid.least_cycles:
-            priced = price(grid, choices, tolerance() * least)
-        coarse_plans += [
-            (cycles, position, number, priced)
-            for number, cycles in enumerate(priced.best)
-            if cycles < inf
-        ]
+            limit = least if short else _tolerance(least) * least
+        if priced is None or limit > PROBE * grid.least_cycles:
+            priced = price(grid, choices, limit)
+        plans = enumerate(priced.best)
+        found += [(cycles, position, number, priced) for number, cycles in plans if cycles < inf]
         least = min(least, *priced.best)
-    if least == inf:
-        return None
-    coarse_plans.sort(key=lambda each: each[:3])
-    if short:
-        return coarse_plans[0][3], coarse_plans[0][2]
-    promising: dict[int, list[PanelChoice]] = {}
-    for cycles, position, number, priced in coarse_plans[:PROMISING]:
-        if cycles <= tolerance() * least:
-            promising.setdefault(position, []).append(priced.choices[number])
-    return _search_finely(problem, machine, quanta, grids, promising, least)
+    return found, least
 
 
 def _search_finely(
@@ -256,12 +267,13 @@ def _b_forms(problem: TilingProblem) -> tuple[BLayout, ...]:
 def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelChoice]:
     b_is_constant = not problem.b.batched or prod(problem.batch) == 1
     shares = _shares(problem, groups, b_is_constant)
-    has_b_alone = b_is_constant and groups[0] > 1 and not problem.b_prologue_tiles
-    for share, m_outer, keep in every(shares, (True, False), (True, False)):
-        if not keep or (m_outer or (b_is_constant and share != "b")):
-            yield PanelChoice(share, m_outer, keep, False)
-        if keep and share != "b" and has_b_alone:
-            yield PanelChoice(share, m_outer, keep, True)
+    has_b_alone = b_is_constant and groups[0] > 1 and not problem.b_prologue.tiles
+    for share, m_outer in every(shares, (True, False)):
+        if m_outer or (b_is_constant and share != "b"):
+            yield PanelChoice(share, m_outer, True, False)
+        if share != "b" and has_b_alone:
+            yield PanelChoice(share, m_outer, True, True)
+        yield PanelChoice(share, m_outer, False, False)
 
 
 def _shares(problem: TilingProblem, groups: tuple[int, int], b_is_constant: bool) -> list[Share]:
@@ -270,12 +282,12 @@ def _shares(problem: TilingProblem, groups: tuple[int, int], b_is_constant: bool
     alone = (
         groups[1] == 1
         or prod(problem.m) * groups[1] <= 4 * prod(problem.n)
-        or problem.a_prologue_tiles > 0
+        or problem.a_prologue.tiles > 0
     )
     shares: list[Share] = ["none"] if alone else []
-    if groups[1] > 1 and not problem.a_prologue_tiles:
+    if groups[1] > 1 and not problem.a_prologue.tiles:
         shares.append("a")
     # B is shared by all cores: with several columns, cores would have different blocks of it.
-    if groups[1] == 1 and groups[0] > 1 and b_is_constant and not problem.b_prologue_tiles:
+    if groups[1] == 1 and groups[0] > 1 and b_is_constant and not problem.b_prologue.tiles:
         shares.append("b")
     return shares

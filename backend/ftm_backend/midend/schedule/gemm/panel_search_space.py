@@ -114,7 +114,8 @@ class PanelSearchSpace:
         self.mean_chunks = self.chunks - spared / self.row_waves  # mean number of chunks of a panel
         self._set_busy_groups()
         self._set_traffic()
-        self._set_compute()
+        self._set_products()
+        self._set_epilogue()
         self.c_tile = slot_bytes(self.m_tile, self.n_tile, ELEMENT_BYTES[accumulator])
         self.result_tile = (
             slot_bytes(*self._col2im_extents(), ELEMENT_BYTES[accumulator])
@@ -216,8 +217,8 @@ class PanelSearchSpace:
             self.machine, p.b, k, n, self.b_layout != "plain"
         )
         self.moved_b, self.elements_b = (
-            self.moved_b * max(p.b_prologue_tiles, 1),
-            self.elements_b * max(p.b_prologue_tiles, 1),
+            self.moved_b * p.b_prologue.full_loads,
+            self.elements_b * p.b_prologue.full_loads,
         )
         self.split_rows = p.split_rows and self.b_layout == "plain"
         self.moved_b_split: Any = self.moved_b
@@ -250,9 +251,9 @@ class PanelSearchSpace:
                 self.machine, p.c, *sides, self.transpose_c
             )
             stored = m.mean * n.mean
-        c_layout_elements = p.epilogue_c_layout_bytes / ELEMENT_BYTES[p.c.dtype]
+        c_layout_elements = p.epilogue.c_layout_bytes / ELEMENT_BYTES[p.c.dtype]
         self.epilogue_moved = (
-            stored * (p.epilogue_bytes - p.epilogue_c_layout_bytes)
+            stored * (p.epilogue.bytes - p.epilogue.c_layout_bytes)
             + c_layout_elements * self.moved_c
         )
         if p.a_windows:
@@ -284,16 +285,10 @@ class PanelSearchSpace:
             machine, p.accumulator, machine.mm_rows, n, k
         )
 
-    def _set_compute(self) -> None:
-        """Set the cycles of a step's products, and of the epilogue of a panel."""
-        p, machine, m, n, k = (
-            self.problem,
-            self.machine,
-            self.m_extents,
-            self.n_extents,
-            self.k_extents,
-        )
-        scalar = machine.scalar_latency
+    def _set_products(self) -> None:
+        """Set the cycles of a step's products, of prologues and of transpositions of B."""
+        p, machine, m = self.problem, self.machine, self.m_extents
+        n, k = self.n_extents, self.k_extents
         if self.b_layout == "dot":  # partial vectors of k cost as much as whole ones
             product = n.mean_of(
                 lambda columns: k.mean_of(lambda depth: self._product(columns, depth))
@@ -302,50 +297,44 @@ class PanelSearchSpace:
             product = n.mean_of(lambda columns: self._product(columns, k.mean))
         product = m.mean_of(lambda rows: cost_rules.pieces(rows, machine.mm_rows)) * product
         self.matrix = self.mean_chunks * (
-            product + machine.issue_cycles + SCALARS["product"] * scalar
+            product + machine.issue_cycles + SCALARS["product"] * machine.scalar_latency
         )
-        self.b_prepare_cycles = (
-            cost_rules.transpose_cycles(machine, p.b.dtype, k.mean, n.mean)
-            if self.b_layout == "transposed"
-            else 0.0
-        )
-        self.a_prologue_cycles: Any = (
-            self.mean_chunks * box_cycles(machine, p, self.mean_lengths)
-            if p.a_prologue_tiles
-            else 0.0
-        )
-        if p.b_prologue_tiles:
+        self.a_prologue_cycles: Any = 0.0
+        if p.a_prologue.tiles:
+            self.a_prologue_cycles = self.mean_chunks * box_cycles(machine, p, self.mean_lengths)
+        self.b_prepare_cycles: Any = 0.0
+        if self.b_layout == "transposed":
+            self.b_prepare_cycles = cost_rules.transpose_cycles(machine, p.b.dtype, k.mean, n.mean)
+        if p.b_prologue.tiles:
             self.b_prepare_cycles = self.b_prepare_cycles + prologue_cycles(
                 machine, p, k.mean, n.mean, self.b_layout
             )
-        self.broadcast_tile = slot_bytes(
-            np.maximum(*(self._col2im_extents() if p.col2im else (self.m_tile, self.n_tile))),
-            1,
-            ELEMENT_BYTES[p.accumulator],
-        )
+
+    def _set_epilogue(self) -> None:
+        """Set the cycles of the epilogue of a panel, and of its body for a chunk."""
+        p, machine, m, n = self.problem, self.machine, self.m_extents, self.n_extents
+        largest = self._col2im_extents() if p.col2im else (self.m_tile, self.n_tile)
+        self.broadcast_tile = slot_bytes(np.maximum(*largest), 1, ELEMENT_BYTES[p.accumulator])
         rows, columns = self._mean_col2im_extents() if p.col2im else (m.mean, n.mean)
         vectors = rows * cost_rules.pieces(columns, machine.lanes(p.accumulator))
-        self.body = (
-            p.epilogue_interval * vectors + 40
-            if p.epilogue_tiles + p.epilogue_broadcasts
-            else 0.0 * vectors
-        )
-        b_prepare_cycles: Any = 0.0
+        has_body = p.epilogue.transfers > 0
+        self.body = p.epilogue.interval * vectors + 40 if has_body else 0.0 * vectors
+        transforming: Any = 0.0
         if p.col2im:
             elements = axis([p.col2im.elements(cut) for cut in self.cuts[1]], 2) * (n.mean / n.full)
-            b_prepare_cycles = cost_rules.fold_cycles(
+            transforming = cost_rules.fold_cycles(
                 machine, p.accumulator, p.col2im.shape, rows, elements
             )
         elif self.transpose_c:
-            b_prepare_cycles = cost_rules.transpose_cycles(
+            transforming = cost_rules.transpose_cycles(
                 machine, p.accumulator, m.mean, n.mean, p.interleaved
             )
         if p.sums:
-            b_prepare_cycles = b_prepare_cycles + sums_cycles(
-                machine, p, *((n.mean, m.mean) if self.transpose_c else (m.mean, n.mean))
-            )
+            sides = (n.mean, m.mean) if self.transpose_c else (m.mean, n.mean)
+            transforming = transforming + sums_cycles(machine, p, *sides)
+        scalar = SCALARS["store"] * machine.scalar_latency
         self.epilogue_cycles = self.mean_chunks * (
-            machine.issue_cycles + SCALARS["store"] * scalar + self.body + b_prepare_cycles
+            machine.issue_cycles + scalar + self.body + transforming
         )
 
     def _traffic_floor(self) -> Any:
@@ -374,7 +363,7 @@ class PanelSearchSpace:
         own_cycles = own_cycles + panels * self.mean_chunks * (
             cycles(self.moved_c, self.elements_c)
             + extra / rate
-            + machine.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts)
+            + machine.dma_latency * (p.epilogue.transfers)
         )
         total_bytes = (
             self.row_waves * self.k_blocks * self.mean_chunks * moved_a * self.busy_row_groups

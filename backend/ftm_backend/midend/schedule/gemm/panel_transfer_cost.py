@@ -57,7 +57,13 @@ class PanelTransferCost:
         self.problem, self.machine = grid.problem, grid.machine
         self._overlaps, self._deferred = overlaps, deferred
         self._outer, self._inner = masks.by_loop(grid.row_waves, grid.column_waves)
+        sharers = np.where(masks.share_a, np.minimum(grid.groups[1], grid.n_blocks), 1)
+        self.loads = np.where(
+            masks.share_a, cost_rules.pieces(grid.chunks, sharers), grid.mean_chunks
+        )
+        self._set_bandwidth()
         self._set_loads()
+        self._set_stores()
 
     def _set_bandwidth(self) -> None:
         """Set each core's share of the bandwidths of DDR and of GSM.
@@ -164,18 +170,12 @@ class PanelTransferCost:
         self.slower = self.again_rate / self.store_rate
         self.gsm_rate = machine.gsm_bytes_per_cycle / cores
 
+    def _cycles(self, moved: Any, elements: Any, rate: Any, gsm_cycles: Any = 0.0) -> Any:
+        return cost_rules.transfer_cycles(self.machine, moved / rate, gsm_cycles, elements)
+
     def _set_loads(self) -> None:
-        """Set whether A is transposed, and the DMA cycles of a step's loads and a chunk's store."""
+        """Set whether A is transposed, and the DMA cycles of a step's loads."""
         g, p, masks, machine = self.grid, self.problem, self.masks, self.machine
-        sharers = np.where(masks.share_a, np.minimum(g.groups[1], g.n_blocks), 1)
-        self.loads = np.where(masks.share_a, cost_rules.pieces(g.chunks, sharers), g.mean_chunks)
-        self._set_bandwidth()
-
-        def cycles(moved: Any, elements: Any, gsm_cycles: Any = 0.0, rate: Any = None) -> Any:
-            return cost_rules.transfer_cycles(
-                machine, moved / (self.rate if rate is None else rate), gsm_cycles, elements
-            )
-
         through: Any = 0.0
         if masks.share_a.any():
             through = np.where(
@@ -184,76 +184,68 @@ class PanelTransferCost:
         plain, transposed = (
             through if p.a_windows or run else 0.0 for run in (p.a.runs[1], p.a.runs[0])
         )
-        each = cycles(g.moved_a, g.elements_a, plain)
+        each = self._cycles(g.moved_a, g.elements_a, self.rate, plain)
         self.trans_a: Any = np.False_
         if not p.a_windows:
-            other = cycles(g.moved_a_transposed, g.elements_a_transposed, transposed)
+            other = self._cycles(
+                g.moved_a_transposed, g.elements_a_transposed, self.rate, transposed
+            )
             self.trans_a, each = other < each, np.minimum(other, each)
-        others = machine.dma_latency * (max(p.a_prologue_tiles, 1) - 1 + p.a_broadcasts)
-        self.load_a = self.first_a = self.loads * (each + others)
-        self.load_b = cycles(np.where(masks.share_b, g.moved_b_split, g.moved_b), g.elements_b)
-        self.load_b = self.load_b + machine.dma_latency * (
-            max(p.b_prologue_tiles, 1) - 1 + p.b_broadcasts
-        )
+        further = machine.dma_latency * p.a_prologue.further_loads
+        self.load_a = self.first_a = self.loads * (each + further)
+        moved_b = np.where(masks.share_b, g.moved_b_split, g.moved_b)
+        self.load_b = self._cycles(moved_b, g.elements_b, self.rate)
+        self.load_b = self.load_b + machine.dma_latency * p.b_prologue.further_loads
         self.first_b = self.load_b
         if masks.share_b.any() or masks.b_in_gsm.any():
-            size = g.pieces if g.split_rows else g.mean_b * ELEMENT_BYTES[p.b.dtype]
-            readers = np.minimum(g.rows, g.groups[0]) * np.minimum(g.n_blocks, g.groups[1])
-            copying = cost_rules.transfer_cycles(
-                machine, 0.0, size * readers / machine.gsm_bytes_per_cycle, 0.0
-            )
-            # Cores alternate; the loading core gets at most its own bandwidth.
-            rate_fraction = np.maximum(
-                1 / np.minimum(g.rows, g.groups[0]),
-                self.rate * machine.clock_hz / machine.core_bandwidth,
-            )
-            arriving = np.where(
-                masks.fills_during_panel, cycles(g.moved_b_split * rate_fraction, g.elements_b), 0.0
-            )
-            self.load_b = np.where(masks.b_in_gsm, arriving, self.load_b) + np.where(
-                masks.share_b | masks.b_in_gsm, copying, 0.0
-            )
-            self.first_b = np.where(masks.b_in_gsm, copying, self.load_b)
-            if masks.share_b.any():
-                ahead = cycles(
-                    g.moved_b_split,
-                    g.elements_b,
-                    0.0,
-                    np.minimum(machine.ddr_bandwidth / 2, machine.core_bandwidth)
-                    / machine.clock_hz,
-                )
-                self.first_b = np.where(masks.share_b, ahead + copying, self.first_b)
-            elements = np.where(self.trans_a, g.elements_a_transposed, g.elements_a)
-            first = cycles(
-                np.where(self.trans_a, g.moved_a_transposed, g.moved_a),
-                elements,
-                0.0,
-                self.first_rate,
-            )
-            self.first_a = np.where(
-                masks.share_b | masks.fills_during_panel,
-                self.loads * (first + others),
-                self.first_a,
-            )
-        latency = machine.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts + p.sums)
-        store = (
-            cycles(g.moved_c, g.elements_c, 0.0, self.store_rate)
-            + g.epilogue_moved / self.store_rate
-            + latency
+            self._set_loads_through_gsm(further)
+
+    def _set_loads_through_gsm(self, further: float) -> None:
+        """Set the same where B passes through GSM; ``further``: of A's prologue."""
+        g, p, masks, machine = self.grid, self.problem, self.masks, self.machine
+        size = g.pieces if g.split_rows else g.mean_b * ELEMENT_BYTES[p.b.dtype]
+        readers = np.minimum(g.rows, g.groups[0]) * np.minimum(g.n_blocks, g.groups[1])
+        copying = cost_rules.transfer_cycles(
+            machine, 0.0, size * readers / machine.gsm_bytes_per_cycle, 0.0
         )
-        self.last_store = store
-        if masks.shared.any():
-            last = (
-                cycles(g.moved_c, g.elements_c, 0.0, self.last_rate)
-                + g.epilogue_moved / self.last_rate
-                + latency
-            )
-            self.last_store = np.where(masks.shared, last, store)
-        read = (
-            g.epilogue_moved * p.epilogue_load_fraction / self.store_rate
-            + machine.dma_latency * (p.epilogue_operands + p.epilogue_broadcasts)
+        # Cores alternate; the loading core gets at most its own bandwidth.
+        rate_fraction = np.maximum(
+            1 / np.minimum(g.rows, g.groups[0]),
+            self.rate * machine.clock_hz / machine.core_bandwidth,
         )
-        self.stored = store - read
-        self.last_store = self.last_store + np.where(self._overlaps, 0.0, g.body)
-        # Otherwise load, epilogue and store of a chunk use the same tiles.
-        self.store = store + np.where(self._overlaps, 0.0, g.body)
+        arriving = np.where(
+            masks.fills_during_panel,
+            self._cycles(g.moved_b_split * rate_fraction, g.elements_b, self.rate),
+            0.0,
+        )
+        self.load_b = np.where(masks.b_in_gsm, arriving, self.load_b) + np.where(
+            masks.share_b | masks.b_in_gsm, copying, 0.0
+        )
+        self.first_b = np.where(masks.b_in_gsm, copying, self.load_b)
+        if masks.share_b.any():
+            bandwidth = np.minimum(machine.ddr_bandwidth / 2, machine.core_bandwidth)
+            ahead = self._cycles(g.moved_b_split, g.elements_b, bandwidth / machine.clock_hz)
+            self.first_b = np.where(masks.share_b, ahead + copying, self.first_b)
+        elements = np.where(self.trans_a, g.elements_a_transposed, g.elements_a)
+        moved = np.where(self.trans_a, g.moved_a_transposed, g.moved_a)
+        first = self._cycles(moved, elements, self.first_rate)
+        self.first_a = np.where(
+            masks.share_b | masks.fills_during_panel, self.loads * (first + further), self.first_a
+        )
+
+    def _set_stores(self) -> None:
+        """Set the DMA cycles of a chunk's store with the epilogue's transfers."""
+        g, p, machine = self.grid, self.problem, self.machine
+        latency = machine.dma_latency * (p.epilogue.transfers + p.sums)
+
+        def store(rate: Any) -> Any:
+            return self._cycles(g.moved_c, g.elements_c, rate) + g.epilogue_moved / rate + latency
+
+        self.store = self.last_store = store(self.store_rate)
+        if self.masks.shared.any():
+            self.last_store = np.where(self.masks.shared, store(self.last_rate), self.store)
+        read = g.epilogue_moved * p.epilogue.load_fraction / self.store_rate
+        self.stored = self.store - (read + machine.dma_latency * p.epilogue.loads)
+        # Load, epilogue and store of a chunk use the same tiles, unless they overlap.
+        body = np.where(self._overlaps, 0.0, g.body)
+        self.store, self.last_store = self.store + body, self.last_store + body

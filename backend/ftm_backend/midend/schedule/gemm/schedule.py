@@ -134,6 +134,16 @@ class Schedule:
         return self.b_in_gsm and self.keeps_b and self.share == "a"
 
     @property
+    def streams_b(self) -> bool:
+        """Whether steps load B into GSM."""
+        return self.share == "b" or self.fills_during_panel
+
+    @property
+    def uses_gsm(self) -> bool:
+        """Whether operands are in GSM."""
+        return self.a_space == "gsm" or self.share == "b" or self.b_in_gsm
+
+    @property
     def is_constant(self) -> bool:
         """Whether no field is a symbolic size; only then the text can be read back."""
         cuts = (getattr(cut, f.name) for cut in (self.m, self.n, self.k) for f in fields(cut))

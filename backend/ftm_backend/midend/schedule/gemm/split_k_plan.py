@@ -51,22 +51,22 @@ def _groups(
 
     None if splitting k cannot pay.
     """
-    m, n, k = prod(problem.m), prod(problem.n), prod(problem.k)
-    if not problem.can_split_k or problem.col2im or problem.interleaved or prod(problem.batch) != 1:
+    if not _may_pay(problem, machine, limit):
         return
-    if (
-        m * n * k / (machine.fma_units * machine.lanes(problem.accumulator)) / machine.cores
-        > _FULL * limit
-    ):
-        return
+    c_bytes = prod(problem.m) * prod(problem.n) * ELEMENT_BYTES[problem.accumulator]
     for panels in range(1, machine.cores // 2 + 1):
-        if (
-            machine.cores % panels == 0
-            and m * n * ELEMENT_BYTES[problem.accumulator] < panels * machine.am_bytes
-        ):
+        if machine.cores % panels == 0 and c_bytes < panels * machine.am_bytes:
             yield from (
                 (rows, panels // rows) for rows in range(1, panels + 1) if panels % rows == 0
             )
+
+
+def _may_pay(problem: TilingProblem, machine: MachineParameters, limit: float) -> bool:
+    """Whether k can be split, and compute at peak does not take all of the time already."""
+    is_simple = problem.col2im is None and not problem.interleaved and prod(problem.batch) == 1
+    products = prod(problem.m) * prod(problem.n) * prod(problem.k)
+    peak = products / (machine.fma_units * machine.lanes(problem.accumulator)) / machine.cores
+    return problem.can_split_k and is_simple and peak <= _FULL * limit
 
 
 class _Splits(PanelSearchSpace):
@@ -123,7 +123,7 @@ class _Splits(PanelSearchSpace):
             row_groups=pick(self.panels),
             column_groups=self.cuts[1][at[2]].blocks,
             k_groups=self.k_groups,
-            a_space="am" if self.problem.a_prologue_tiles else space_of_a,
+            a_space="am" if self.problem.a_prologue.tiles else space_of_a,
             trans_a=bool(pick(trans_a)),
             b_layout=self.b_layout,
             transpose_c=self.transpose_c,
@@ -143,21 +143,21 @@ class _Splits(PanelSearchSpace):
             cost_rules.pieces(self.chunks, self.k_groups),
             self.b_layout == "transposed",
         )
-        b_slots = 2 * p.b_prologue_tiles + 1 + transposed if p.b_prologue_tiles else 2 + transposed
+        b_slots = 2 * p.b_prologue.tiles + 1 + transposed if p.b_prologue.tiles else 2 + transposed
         walking = self.b_tile * b_slots + parameter_bytes(
             p, self.k_tile, self.n_tile, self.b_layout
         )
-        if p.a_prologue_tiles:
+        if p.a_prologue.tiles:
             walking = walking + a + self.chunks * box_bytes(p, self.lengths)
         # the partial sums that arrive (two slots), the transposed block, the results
-        finishing = self.c_tile * (2 + self.transpose_c + p.epilogue_tiles - p.epilogue_operands)
+        finishing = self.c_tile * (2 + self.transpose_c + p.epilogue.tiles - p.epilogue.operands)
         am = (
-            self.c_tile * (self.chunks + own_chunks * p.epilogue_operands)
-            + p.epilogue_broadcasts * own_chunks * self.broadcast_tile
-            + self.c_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_extra_bytes * own_chunks
+            self.c_tile * (self.chunks + own_chunks * p.epilogue.operands)
+            + p.epilogue.broadcasts * own_chunks * self.broadcast_tile
+            + self.c_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue.extra_bytes * own_chunks
             + np.maximum(walking, finishing)
         )
-        in_gsm = (a > machine.sm_bytes) & (p.a_prologue_tiles == 0)
+        in_gsm = (a > machine.sm_bytes) & (p.a_prologue.tiles == 0)
         gsm = machine.cores * (self.chunks * self.c_tile + np.where(in_gsm, a, 0))
         is_divisible = (self.k_blocks >= self.k_groups) & (self.n_blocks <= self.groups[1])
         return in_gsm, is_divisible & (am <= machine.am_bytes) & (gsm <= machine.gsm_bytes)
@@ -174,8 +174,8 @@ class _Splits(PanelSearchSpace):
             np.minimum(plain, other),
             cost_rules.transfer_cycles(machine, self.moved_b / rate, 0.0, self.elements_b),
         )
-        load_a = load_a + machine.dma_latency * (max(p.a_prologue_tiles, 1) - 1 + p.a_broadcasts)
-        load_b = load_b + machine.dma_latency * (max(p.b_prologue_tiles, 1) - 1 + p.b_broadcasts)
+        load_a = load_a + machine.dma_latency * (p.a_prologue.further_loads)
+        load_b = load_b + machine.dma_latency * (p.b_prologue.further_loads)
         steps, own_chunks = (
             cost_rules.pieces(self.k_blocks, self.k_groups),
             cost_rules.pieces(self.chunks, self.k_groups),
@@ -184,8 +184,8 @@ class _Splits(PanelSearchSpace):
             machine.issue_cycles + SCALARS["load"] * machine.scalar_latency
         )
         step = self.matrix + self.a_prologue_cycles + self.b_prepare_cycles + scalar
-        reads = p.epilogue_load_fraction * self.epilogue_moved / rate + machine.dma_latency * (
-            p.epilogue_operands + p.epilogue_broadcasts
+        reads = p.epilogue.load_fraction * self.epilogue_moved / rate + machine.dma_latency * (
+            p.epilogue.loads
         )
         moving = steps * (self.chunks * load_a + load_b) + own_chunks * reads
         walking = np.maximum(load_b + load_a + steps * step, moving + step / self.chunks)
@@ -204,9 +204,9 @@ class _Splits(PanelSearchSpace):
         )
         stores = (
             cost_rules.transfer_cycles(machine, self.moved_c / rate, 0.0, self.elements_c)
-            + (1 - p.epilogue_load_fraction) * self.epilogue_moved / rate
+            + (1 - p.epilogue.load_fraction) * self.epilogue_moved / rate
         )
-        stores = stores + machine.dma_latency * max(p.epilogue_tiles - p.epilogue_operands - 1, 0)
+        stores = stores + machine.dma_latency * max(p.epilogue.tiles - p.epilogue.operands - 1, 0)
         ending = (
             part + finishing + (own_chunks - 1) * np.maximum(finishing, self.body + stores) + stores
         )

@@ -156,7 +156,7 @@ class _Tiles:
         self.load_b = load(p.b, self.k * self.n, k, n)
         item, elements = ELEMENT_BYTES[p.c.dtype], self.m * self.n
         storing = _transfer_cycles(machine, elements, p.c.runs[1], n, item, rate)
-        self.store = storing + elements * p.epilogue_bytes * machine.clock_hz / bandwidth
+        self.store = storing + elements * p.epilogue.bytes * machine.clock_hz / bandwidth
 
 
 def _larger_slot(rows: Any, columns: Any, dtype: str) -> Any:
@@ -200,8 +200,8 @@ class _Nest:
             self.machine.tile_buffers,
         )
         c_bytes = (
-            slot_bytes(m, n, ELEMENT_BYTES[p.accumulator]) * (depth + p.epilogue_tiles)
-            + m * n * p.epilogue_extra_bytes
+            slot_bytes(m, n, ELEMENT_BYTES[p.accumulator]) * (depth + p.epilogue.tiles)
+            + m * n * p.epilogue.extra_bytes
         )
         rooms = self._ordered(self.machine.sm_bytes, self.machine.am_bytes - c_bytes)
         slots = self._ordered(t.a_slot, t.b_slot)

@@ -21,7 +21,15 @@ from ftm_backend.target.presets import ELEMENT_BYTES
 if TYPE_CHECKING:
     from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2ImGeometry
 
-__all__ = ["OperandTraffic", "TileCut", "TilingProblem", "cuts", "pitch"]
+__all__ = [
+    "EpilogueTraffic",
+    "OperandTraffic",
+    "PrologueTraffic",
+    "TileCut",
+    "TilingProblem",
+    "cuts",
+    "pitch",
+]
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,64 @@ class OperandTraffic:
 
 
 @dataclass(frozen=True)
+class EpilogueTraffic:
+    """Tiles, transfers and compute of a fused epilogue."""
+
+    tiles: int = 0
+    """Tiles of C's extents that it needs besides C."""
+    extra_bytes: int = 0
+    """Bytes per element by which these tiles exceed tiles of the accumulator's type."""
+    operands: int = 0
+    """Number of these tiles that are loaded."""
+    broadcasts: int = 0
+    """Further tensors that it loads, constant along m or n: a row or column of a tile."""
+    bytes: int = 0
+    """Bytes that it transfers per element of C, without the store of C."""
+    c_layout_bytes: int = 0
+    """Bytes of these whose tensors have C's layout, so that their runs have the same length."""
+    interval: float = 2.0
+    """Cycles of its body per vector of C."""
+
+    @property
+    def transfers(self) -> int:
+        """Transfers for each block of C, without the store of C."""
+        return self.tiles + self.broadcasts
+
+    @property
+    def loads(self) -> int:
+        """Loads for each block of C."""
+        return self.operands + self.broadcasts
+
+    @property
+    def load_fraction(self) -> float:
+        """Fraction of its traffic that is loads."""
+        moved = self.operands + max(self.tiles - self.operands, 1) - 1
+        return self.operands / moved if moved else 0.0
+
+
+@dataclass(frozen=True)
+class PrologueTraffic:
+    """Tiles, transfers and compute of a fused prologue."""
+
+    tiles: int = 0
+    """Tensors that it loads for each block of the operand; 0: the operand itself is loaded."""
+    broadcasts: int = 0
+    """Further ones that are constant along rows or columns of the block."""
+    interval: float = 0.0
+    """Cycles of its body per vector of the block."""
+
+    @property
+    def full_loads(self) -> int:
+        """Loads of whole blocks: of the prologue's tensors, or of the operand."""
+        return max(self.tiles, 1)
+
+    @property
+    def further_loads(self) -> int:
+        """Loads besides the first whole block."""
+        return self.full_loads - 1 + self.broadcasts
+
+
+@dataclass(frozen=True)
 class TilingProblem:
     """A contraction to tile. Extents of a group are in order from the outermost dimension."""
 
@@ -57,20 +123,7 @@ class TilingProblem:
     """Element type of the C tile."""
     depth: int = field(default=2, kw_only=True)
     """Depth of its schedules (`Schedule.depth`)."""
-    epilogue_tiles: int = 0
-    """Tiles of C's extents that the epilogue needs besides C."""
-    epilogue_extra_bytes: int = 0
-    """Bytes per element by which these tiles exceed tiles of the accumulator's type."""
-    epilogue_operands: int = 0
-    """Number of these tiles that are loaded."""
-    epilogue_broadcasts: int = 0
-    """Further tensors that the epilogue loads, constant along m or n: a row or column of a tile."""
-    epilogue_bytes: int = 0
-    """Bytes that the epilogue transfers per element of C, without the store of C."""
-    epilogue_c_layout_bytes: int = 0
-    """Bytes of these whose tensors have C's layout, so that their runs have the same length."""
-    epilogue_interval: float = 2.0
-    """Cycles of the epilogue's body per vector of C."""
+    epilogue: EpilogueTraffic = EpilogueTraffic()
     sums: int = 0
     """Number of partial sums of each row of a block (fused reductions)."""
     a_windows: tuple[WindowSide, ...] = ()
@@ -90,18 +143,10 @@ class TilingProblem:
 
     If cores share B, its blocks stay in this layout in GSM, and rows are assembled on chip.
     """
-    b_prologue_tiles: int = 0
-    """Tensors that B's fused prologue loads for each block; 0: B itself is loaded."""
-    b_broadcasts: int = 0
-    """Further ones that are constant along n or along k."""
-    b_prologue_interval: float = 0.0
-    """Cycles of the prologue per vector of the block."""
-    a_prologue_tiles: int = 0
-    """Tensors that A's fused prologue loads for each window box; 0: A itself is loaded."""
-    a_broadcasts: int = 0
-    """Further ones that are constant along some sides of the box."""
-    a_prologue_interval: float = 0.0
-    """Cycles of the prologue per vector of the box."""
+    a_prologue: PrologueTraffic = PrologueTraffic()
+    """Fused prologue that computes window boxes of A."""
+    b_prologue: PrologueTraffic = PrologueTraffic()
+    """Fused prologue that computes blocks of B."""
     can_split_k: bool = False
     """Whether k may be split: C starts at zero, and no epilogue reads indices or sums rows."""
     dynamic_dims: tuple[int, int, int] | None = None
@@ -110,12 +155,6 @@ class TilingProblem:
     A resident tile inside such a dimension is counted twice: buffers are allocated for
     ``upper_bound``, which is at most twice the hint.
     """
-
-    @property
-    def epilogue_load_fraction(self) -> float:
-        """Fraction of the epilogue's traffic that is loads."""
-        moved = self.epilogue_operands + max(self.epilogue_tiles - self.epilogue_operands, 1) - 1
-        return self.epilogue_operands / moved if moved else 0.0
 
 
 @dataclass(frozen=True)

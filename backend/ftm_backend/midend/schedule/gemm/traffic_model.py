@@ -87,7 +87,7 @@ def prologue_cycles(
     """Return the cycles of the fused prologue that computes a block of B."""
     rows, columns = (k_tile, n_tile) if b_layout == "plain" else (n_tile, k_tile)
     return (
-        problem.b_prologue_interval
+        problem.b_prologue.interval
         * rows
         * cost_rules.pieces(columns, machine.lanes(problem.b.dtype))
         + 40
@@ -115,7 +115,7 @@ def parameter_bytes(problem: TilingProblem, k_tile: Any, n_tile: Any, b_layout: 
     item, down = ELEMENT_BYTES[problem.b.dtype], k_tile if b_layout == "plain" else n_tile
     return (
         2
-        * problem.b_broadcasts
+        * problem.b_prologue.broadcasts
         * (slot_bytes(down, 1, item) + slot_bytes(1, k_tile + n_tile, item))
     )
 
@@ -134,7 +134,7 @@ def box_traffic(
     Returns:
         DDR bytes and DMA cycles for single elements, of all tensors that a box is computed from.
     """
-    item, count = ELEMENT_BYTES[problem.a.dtype], max(problem.a_prologue_tiles, 1)
+    item, count = ELEMENT_BYTES[problem.a.dtype], problem.a_prologue.full_loads
     unit, run, joined = problem.a_windows[-1].unit, lengths[-1], np.True_
     for side, length in zip(problem.a_windows[-2::-1], lengths[-2::-1], strict=True):
         joined = joined & (run * unit == side.unit)
@@ -150,7 +150,7 @@ def box_cycles(machine: MachineParameters, problem: TilingProblem, lengths: Sequ
     """Return the cycles of the fused prologue that computes a window box of A."""
     rows, columns = prod(lengths[:-COLUMN_SIDES]), prod(lengths[-COLUMN_SIDES:])
     return (
-        problem.a_prologue_interval
+        problem.a_prologue.interval
         * rows
         * cost_rules.pieces(columns, machine.lanes(problem.a.dtype))
         + 40
@@ -165,8 +165,10 @@ def box_bytes(problem: TilingProblem, lengths: Sequence[Any]) -> Any:
         prod(lengths[:-COLUMN_SIDES]),
         prod(lengths[-COLUMN_SIDES:]),
     )
-    parameters = problem.a_broadcasts * (slot_bytes(rows, 1, item) + slot_bytes(1, columns, item))
-    return 2 * ((problem.a_prologue_tiles - 1) * slot_bytes(rows, columns, item) + parameters)
+    parameters = problem.a_prologue.broadcasts * (
+        slot_bytes(rows, 1, item) + slot_bytes(1, columns, item)
+    )
+    return 2 * ((problem.a_prologue.tiles - 1) * slot_bytes(rows, columns, item) + parameters)
 
 
 def sums_cycles(machine: MachineParameters, problem: TilingProblem, rows: Any, columns: Any) -> Any:
