@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ftm_backend import mlir
 from ftm_backend.ir.linalg.function import (
@@ -96,22 +96,8 @@ class _Printer(FunctionPrinter):
 
     def _kernel(self, kernel: Kernel) -> None:
         members = set(kernel.statements)
-        for statement in kernel.statements:
-            for value in statement.reads():
-                if value.producer not in members:
-                    self.value(value)
-            for operand in statement.operands:
-                if operand.value.border is not None:
-                    self.value(operand.value)
-        # the first of the kernels that compute a value stores it
-        first = [s for s in kernel.statements if self._holders[s][0] == members]
-        known = {
-            r.value: self._names[r.value]
-            for s in kernel.statements
-            if s not in first
-            for r in s.results
-        }
-        yielded = [r.value for s in first for r in s.results if self._is_read_outside(r.value)]
+        self._read_values(kernel, members)
+        known, yielded = self._divide_results(kernel, members)
         lines, self.lines = self.lines, []
         self.indent += "  "
         shared = dict(self._once), dict(self._uniform)
@@ -123,15 +109,46 @@ class _Printer(FunctionPrinter):
         self.line(f'"ftm.yield"({names}) : ({types}) -> ()')
         self.indent = self.indent[:-2]
         inside, self.lines = self.lines, lines
-        count = len(yielded)
-        name = f"%{self._count}" + (f":{count}" if count > 1 else "")
-        for k, value in enumerate(yielded):
-            self._names[value] = f"%{self._count}" + (f"#{k}" if count > 1 else "")
+        name = self._name_results(yielded)
         self._names.update(known)
-        self._count += 1
         self.line(f'{name} = "ftm.kernel"() ({{')
         self.lines += inside
         self.line(f"}}) {{{_words(kernel, self._calls.get(kernel))}}} : () -> ({types})")
+
+    def _divide_results(
+        self, kernel: Kernel, members: set[Statement]
+    ) -> tuple[dict[Value, str], list[Value]]:
+        """Return the names of results that earlier kernels yield, and the results to yield.
+
+        The first of the kernels that compute a value stores it.
+        """
+        known: dict[Value, str] = {}
+        yielded: list[Value] = []
+        for statement in kernel.statements:
+            values = [result.value for result in statement.results]
+            if self._holders[statement][0] == members:
+                yielded += filter(self._is_read_outside, values)
+            else:
+                known.update((value, self._names[value]) for value in values)
+        return known, yielded
+
+    def _read_values(self, kernel: Kernel, members: Collection[Statement]) -> None:
+        """Print the values that a kernel reads from other kernels."""
+        for statement in kernel.statements:
+            for value in statement.reads():
+                if value.producer not in members:
+                    self.value(value)
+            for operand in statement.operands:
+                if operand.value.border is not None:
+                    self.value(operand.value)
+
+    def _name_results(self, yielded: Sequence[Value]) -> str:
+        """Name the results of a kernel; return their names together."""
+        base, count = f"%{self._count}", len(yielded)
+        self._count += 1
+        for k, value in enumerate(yielded):
+            self._names[value] = f"{base}#{k}" if count > 1 else base
+        return f"{base}:{count}" if count > 1 else base
 
 
 def _words(kernel: Kernel, call: KernelCall | None) -> str:
@@ -141,12 +158,16 @@ def _words(kernel: Kernel, call: KernelCall | None) -> str:
     for name in ("inputs", "outputs", "workspaces"):
         symbols = [v.symbol for v in getattr(kernel, name)]
         if symbols and all(symbols):
-            words.append(f"{name} = [{', '.join(f'{chr(34)}{s}{chr(34)}' for s in symbols)}]")
+            words.append(f"{name} = [{', '.join(map(_quoted, symbols))}]")
     if kernel.schedule is not None:
         words.append(f'schedule = "{kernel.schedule}"')
     if call is not None:
         words.append(f'call = "{call.text}"')
     return ", ".join(words)
+
+
+def _quoted(symbol: str | None) -> str:
+    return f'"{symbol}"'
 
 
 def print_kernels(grouped: KernelModule, stage: str) -> str:

@@ -20,17 +20,7 @@ def verify_kernels(module: KernelModule) -> None:
     Raises:
         VerifyError: Names the kernel and the value.
     """
-    held = {statement for kernel in module.kernels for statement in kernel.statements}
-    body = dict.fromkeys(statements_of(module.function))
-    for statement in body:
-        if statement not in held:
-            raise VerifyError(f"no kernel computes {_describe(statement)}")
-    for kernel in module.kernels:
-        for statement in kernel.statements:
-            if statement not in body:
-                raise VerifyError(
-                    f"{kernel.name} computes {_describe(statement)}, which is not in the program"
-                )
+    _check_statements(module)
     stored: dict[Value, Kernel] = {}
     computed: set[Statement] = set()
     for kernel in module.kernels:
@@ -45,6 +35,21 @@ def verify_kernels(module: KernelModule) -> None:
         home = home_of(tensor.value)
         if isinstance(home.producer, Statement) and home not in stored:
             raise VerifyError(f"no kernel stores the result {home}")
+
+
+def _check_statements(module: KernelModule) -> None:
+    """Check that kernels have the function's statements, and no others."""
+    held = {statement for kernel in module.kernels for statement in kernel.statements}
+    body = dict.fromkeys(statements_of(module.function))
+    for statement in body:
+        if statement not in held:
+            raise VerifyError(f"no kernel computes {_describe(statement)}")
+    for kernel in module.kernels:
+        for statement in kernel.statements:
+            if statement not in body:
+                raise VerifyError(
+                    f"{kernel.name} computes {_describe(statement)}, which is not in the program"
+                )
 
 
 def _check_read(

@@ -87,29 +87,36 @@ class _Rewriter:
 
     def _matching_loops(self, statement: Statement, read: Operand) -> list[int | None] | None:
         """Map loops by extent and by stride in ``read``; None if that leaves some out."""
-        product, index = self.contraction.statement, self.indices[id(read.value)]
-        free = [
-            k
-            for k, extent in enumerate(product.loops)
-            if not guarded_equal(extent, 1) and not product.reduced[k]
-        ]
+        index, free = self.indices[id(read.value)], self._free_loops()
         loops: list[int | None] = []
         for extent, stride in zip(statement.loops, read.index.coeffs, strict=True):
             if guarded_equal(extent, 1):
                 loops.append(None)
                 continue
-            matching = (
-                k
-                for k in free
-                if statically_known_equal(product.loops[k], extent)
-                and statically_known_equal(index.coeffs[k], stride)
+            found = next(
+                (k for k in free if self._matches(k, extent, index.coeffs[k], stride)), None
             )
-            found = next(matching, None)
             if found is None:
                 return None
             loops.append(found)
             free.remove(found)
         return None if free else loops
+
+    def _free_loops(self) -> list[int]:
+        """Return the contraction's loops over more than one element of the result."""
+        product = self.contraction.statement
+        return [
+            k
+            for k, extent in enumerate(product.loops)
+            if not guarded_equal(extent, 1) and not product.reduced[k]
+        ]
+
+    def _matches(self, loop: int, extent: int, own_stride: int, stride: int) -> bool:
+        """Whether a loop of the contraction has this extent, and the same stride in a value."""
+        product = self.contraction.statement
+        return statically_known_equal(product.loops[loop], extent) and statically_known_equal(
+            own_stride, stride
+        )
 
     def _without_unit_loops(self, index: Affine) -> Affine:
         """Return ``index`` without the terms of loops with extent 1."""
@@ -193,23 +200,27 @@ def build_epilogue(contraction: Contraction, statements: Sequence[Statement]) ->
 
 def epilogue_traffic(epilogue: Epilogue, machine: MachineParameters) -> EpilogueTraffic:
     """Describe an epilogue to the cost model."""
-    broadcasts = [o for o in epilogue.operands if machine.uses_panels and _is_broadcast(o)]
+    broadcasts = list(filter(_is_broadcast, epilogue.operands)) if machine.uses_panels else []
     operands = [o for o in epilogue.operands if o not in broadcasts]
     loaded, elements = [o.value.dtype for o in operands], [x.element for x in epilogue.outputs]
     tiles = [*loaded, *(each.dtype for each in elements if each is not epilogue.product)]
-    product_bytes = ELEMENT_BYTES[epilogue.product.dtype]
     body = 0.0
     if machine.uses_panels:
         body = interval(machine, elements, len(tiles) + len(broadcasts) + 1)
     return EpilogueTraffic(
         tiles=len(tiles),
-        extra_bytes=sum(max(0, ELEMENT_BYTES[t] - product_bytes) for t in tiles),
+        extra_bytes=_extra_bytes(tiles, epilogue.product.dtype),
         operands=len(operands),
         broadcasts=len(broadcasts),
         bytes=_bytes([*loaded, *(element.dtype for element in elements[1:])]),
         c_layout_bytes=_bytes(_like_c(epilogue, operands)),
         interval=body,
     )
+
+
+def _extra_bytes(dtypes: Sequence[str], product: str) -> int:
+    """Return the bytes by which elements exceed those of the product's type."""
+    return sum(max(0, ELEMENT_BYTES[dtype] - ELEMENT_BYTES[product]) for dtype in dtypes)
 
 
 def _is_broadcast(operand: Operand) -> bool:

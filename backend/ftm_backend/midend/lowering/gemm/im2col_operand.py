@@ -77,11 +77,7 @@ def windows(
     if not all(map(is_integer, (*extents, *access.coeffs))):
         return None
     axes = (*rows, *columns)
-    strides = sorted(
-        (abs(access.coeffs[axis]), position)
-        for position, axis in enumerate(axes)
-        if access.coeffs[axis]
-    )
+    strides = _sorted_strides(axes, access)
     sides = _sides(extents, access, axes, strides, near) if strides else None
     if sides is None:
         return None
@@ -94,6 +90,12 @@ def windows(
     )
     has_longer_runs = len(sides) >= FEWEST_SIDES and any(side.padded_length for side in found)
     return tuple(reversed(found)) if has_longer_runs or not _is_plain(sides, len(rows)) else None
+
+
+def _sorted_strides(axes: Sequence[int], access: Affine) -> list[tuple[int, int]]:
+    """Return the strides along the axes, with the positions of the axes, smallest first."""
+    steps = enumerate(access.coeffs[axis] for axis in axes)
+    return sorted((abs(step), position) for position, step in steps if step)
 
 
 def _is_plain(sides: Sequence[tuple[int, Sequence[tuple[int, int]]]], rows: int) -> bool:

@@ -68,18 +68,27 @@ def _candidates(
     products: Products, taps: PhaseTaps, machine: MachineParameters
 ) -> Iterator[Statement]:
     one, _ = products
-    columns = [k for k, n in enumerate(one.statement.loops) if n > 1 and one.group_of(k) == "n"]
-    rows = [k for k, n in enumerate(one.statement.loops) if n > 1 and one.group_of(k) == "m"]
+    columns, rows = _long_loops(one, "n"), _long_loops(one, "m")
     result = one.statement.results[0].index
     if len(columns) > 1 or not rows or min(result.coeffs[k] for k in rows) != 1:
         return
-    extent = one.statement.loops[columns[0]] if columns else 1
+    column = columns[0] if columns else -1
+    for width in _widths(one.statement.loops[column] if columns else 1, machine, one.accumulator):
+        yield _product(products, taps, column, width)
+
+
+def _long_loops(product: Contraction, group: str) -> list[int]:
+    """Return the loops of a group whose extent is above 1."""
+    loops = enumerate(product.statement.loops)
+    return [k for k, extent in loops if extent > 1 and product.group_of(k) == group]
+
+
+def _widths(extent: int, machine: MachineParameters, accumulator: str) -> list[int]:
+    """Return widths of blocks of columns: the largest, and those that fill the micro-kernel."""
     widths = [n for n in range(1, extent + 1) if extent % n == 0 and 2 * n <= MOST_COLUMNS]
-    wide = machine.mm_widths(one.accumulator)[0]
-    for width in dict.fromkeys(
-        (widths[-1], *(n for n in reversed(widths) if 2 * n in (wide, 2 * wide)))
-    ):
-        yield _product(products, taps, columns[0] if columns else -1, width)
+    wide = machine.mm_widths(accumulator)[0]
+    filling = (n for n in reversed(widths) if 2 * n in (wide, 2 * wide))
+    return list(dict.fromkeys((widths[-1], *filling)))
 
 
 def _product(products: Products, taps: PhaseTaps, column: int, width: int) -> Statement:
@@ -89,49 +98,27 @@ def _product(products: Products, taps: PhaseTaps, column: int, width: int) -> St
     phase.
     """
     one, other = products
-    old, (result,), tap = one.statement, one.statement.results, taps.tap
-    longest = tuple(map(max, old.loops, other.statement.loops))
-    free = [k for k, reduced in enumerate(old.reduced) if not reduced]
-    sums = [k for k, reduced in enumerate(old.reduced) if reduced]
-    # Extents; for each, the loop of the product and its step.
-    loops, source = [], []
-    for k in free:
-        if k == column:
-            loops += [longest[k] // width, width]
-            source += [(k, width), (k, 1)]
-        else:
-            loops.append(longest[k])
-            source.append((k, 1))
-    loops.append(2)
-    phase = len(loops) - 1
-    source.append((-1, 0))
-    loops += [taps.count if k == tap else longest[k] for k in sums]
-    source += [(k, 1) for k in sums]
+    (result,), tap = one.statement.results, taps.tap
+    loops, source = _merged_loops(products, taps, column, width)
+    phase = source.index((-1, 0))
 
     def over(index: Affine, moved: int) -> Affine:
-        return Affine(
-            index.const, tuple(moved if k < 0 else index.coeffs[k] * step for k, step in source)
-        )
+        steps = (moved if k < 0 else index.coeffs[k] * step for k, step in source)
+        return Affine(index.const, tuple(steps))
 
-    longer = one if tap < 0 or old.loops[tap] >= other.statement.loops[tap] else other
+    longer = one if tap < 0 or one.statement.loops[tap] >= other.statement.loops[tap] else other
     a_index = Affine(taps.first.const, longer.a.index.coeffs)
     operands = [
         Operand(one.a.value, over(a_index, 0)),
         Operand(taps.value, over(taps.index, taps.phase)),
     ]
     product = result.yields
-    product_operands = []
-    for node, wanted in zip(product.operands, (one.a, one.b), strict=True):
-        made = Node(
-            "in", wanted.value.dtype, payload=operands[0] if wanted is one.a else operands[1]
-        )
-        product_operands.append(
-            made if node.op == "in" else Node(node.op, node.dtype, (made,), node.payload)
-        )
+    wanted = zip(product.operands, (one.a, one.b), strict=True)
+    product_operands = [_read(node, operands[operand is not one.a]) for node, operand in wanted]
     shape = tuple(loops[: phase + 1])
     value = Value(result.value.dtype, shape)
     indices = tuple(Affine.loop(k, len(loops)) for k in range(len(shape)))
-    index = Affine(0, (*row_major(shape), *(0 for _ in sums)))
+    index = Affine(0, (*row_major(shape), *[0] * (len(loops) - len(shape))))
     joined = FunctionResult(
         value,
         index,
@@ -149,3 +136,35 @@ def _product(products: Products, taps: PhaseTaps, column: int, width: int) -> St
         [joined],
         origins=united_origins(one.statement, other.statement),
     )
+
+
+def _merged_loops(
+    products: Products, taps: PhaseTaps, column: int, width: int
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return the loops of the merged product: those of the result, the phase, then the sums.
+
+    Returns:
+        Their extents, and for each the loop of the products that it is a part of, with its step;
+        (-1, 0) for the phase.
+    """
+    one, other = products[0].statement, products[1].statement
+    longest = tuple(map(max, one.loops, other.loops))
+    loops: list[int] = []
+    source: list[tuple[int, int]] = []
+    for k, extent in enumerate(longest):
+        if one.reduced[k]:
+            continue
+        if k == column:
+            loops.append(extent // width)
+            source.append((k, width))
+        loops.append(width if k == column else extent)
+        source.append((k, 1))
+    sums = [k for k in range(len(longest)) if one.reduced[k]]
+    loops += [2, *(taps.count if k == taps.tap else longest[k] for k in sums)]
+    return loops, [*source, (-1, 0), *((k, 1) for k in sums)]
+
+
+def _read(node: Node, operand: Operand) -> Node:
+    """Return the operand of a product that loads another operand, maybe through a cast."""
+    made = Node("in", operand.value.dtype, payload=operand)
+    return made if node.op == "in" else Node(node.op, node.dtype, (made,), node.payload)

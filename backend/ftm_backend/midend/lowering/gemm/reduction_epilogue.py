@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
-from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
+from ftm_backend.ir.linalg.function import (
+    FunctionResult,
+    Node,
+    Operand,
+    Statement,
+    Store,
+    Value,
+)
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.linalg.strided_layout import Strided, merged
 from ftm_backend.ir.tile.builder import Index
@@ -22,6 +29,7 @@ from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Sli
 from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 
 __all__ = ["PartialSums", "ReductionEpilogue", "partial_sums_of", "split_off_sums"]
 
@@ -135,17 +143,15 @@ def partial_sums_of(roles: OperandRoles) -> PartialSums | None:
     None if their sizes differ, or if a row of a block is not a row of the result.
     """
     plan, form = roles.plan, roles.form
-    if plan is None or not _has_plain_blocks(plan) or len(roles.epilogue.outputs) != 1:
+    store = _only_store(roles)
+    if store is None or plan is None or not _has_plain_blocks(plan):
         return None
-    stores = roles.epilogue.outputs[0].stores
-    if len(stores) != 1:
-        return None
-    access = roles.access(stores[0].index)
+    access = roles.access(store.index)
     rows, columns = _sides(roles, plan)
     cut = plan.m if plan.transpose_c else plan.n
     wide = [axis for axis in rows if form.extents[axis] > 1]
-    is_even = bool(columns) and form.extents[columns[cut.dim]] % cut.size == 0
-    if access.const or len(wide) != 1 or not is_even:
+    is_one_row = access.const == 0 and len(wide) == 1
+    if not is_one_row or not _is_even(cut, form.sizes(columns)):
         return None
 
     def pair(axis: int) -> tuple[int, int]:
@@ -154,6 +160,17 @@ def partial_sums_of(roles: OperandRoles) -> PartialSums | None:
     pieces, step = form.extents[columns[cut.dim]] // cut.size, access.coeffs[columns[cut.dim]]
     outer = (*map(pair, (*form.batch, *columns[: cut.dim])), (pieces, step * cut.size))
     return PartialSums(outer, ((cut.size, step), *map(pair, columns[cut.dim + 1 :])), pair(wide[0]))
+
+
+def _only_store(roles: OperandRoles) -> Store | None:
+    """Return the store of the epilogue's only result; None if there are several."""
+    outputs = roles.epilogue.outputs
+    return outputs[0].stores[0] if [len(output.stores) for output in outputs] == [1] else None
+
+
+def _is_even(cut: TileCut, extents: Sequence[int]) -> bool:
+    """Whether blocks of columns have the same size."""
+    return bool(extents) and extents[cut.dim] % cut.size == 0
 
 
 class ReductionEpilogue:

@@ -65,25 +65,9 @@ def _sizes(
     pattern: AttentionBackwardPattern, machine: MachineParameters, cores: int
 ) -> Iterator[BackwardSizes]:
     """Yield candidates; some may not fit."""
-    *_, queries, keys, _, _ = pattern.extents
+    *_, keys, _, _ = pattern.extents
     room = _USABLE_AM * machine.am_bytes
-    widths = machine.mm_widths(pattern.accumulator)
-    multiples = (
-        machine.lanes(pattern.accumulator),
-        *(count * width for width in widths for count in (1, 2)),
-    )
-    counts = (
-        1,
-        2,
-        3,
-        *(cost_rules.pieces(queries, count * width) for width in widths for count in (1, 2)),
-    )
-    blocks = sorted(
-        {
-            *(min(queries, size) for size in multiples),
-            *(cost_rules.pieces(queries, count) for count in counts),
-        }
-    )
+    blocks = _query_blocks(pattern, machine)
     for group in range(1, cores + 1 if _shares_rows(pattern) else 2):
         found = 0
         for rounds in _rounds(machine, keys, group):
@@ -92,13 +76,25 @@ def _sizes(
                 BackwardSizes(held_keys, block, group, cores // group, rounds, slots)
                 for block in blocks
                 for slots in (1, 2)
-                if block <= 2 * widths[0]
             ]
             sizes = [x for x in sizes if _held(pattern, x) <= room]
             yield from sizes
             found += bool(sizes)
             if found == _ROUNDS:
                 break
+
+
+def _query_blocks(pattern: AttentionBackwardPattern, machine: MachineParameters) -> list[int]:
+    """Return candidate numbers of queries of a block."""
+    queries, widths = pattern.extents[-4], machine.mm_widths(pattern.accumulator)
+    multiples = [count * width for width in widths for count in (1, 2)]
+    counts = (1, 2, 3, *(cost_rules.pieces(queries, size) for size in multiples))
+    sizes = (machine.lanes(pattern.accumulator), *multiples)
+    blocks = {
+        *(min(queries, size) for size in sizes),
+        *(cost_rules.pieces(queries, count) for count in counts),
+    }
+    return sorted(block for block in blocks if block <= 2 * widths[0])
 
 
 def _rounds(machine: MachineParameters, keys: int, cores: int) -> list[int]:

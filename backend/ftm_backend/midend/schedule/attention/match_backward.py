@@ -23,13 +23,14 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Statement, Value, walk
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.lowering.gemm.epilogue import Epilogue
-from ftm_backend.midend.schedule.attention.match_forward import LastOutput
+from ftm_backend.midend.schedule.attention.match_forward import LastOutput, has_constant_loops
 from ftm_backend.midend.schedule.attention.score_expressions import (
     OEQ,
     REDUCTIONS,
     NotAttention,
     ScoreAxes,
     ScoreExpressions,
+    only,
     substitute,
 )
 from ftm_backend.midend.schedule.gemm.contraction import match
@@ -101,15 +102,16 @@ def match_attention_backward(statements: Sequence[Statement]) -> AttentionBackwa
         The pattern, or None. None also if an extent is 0 or symbolic.
     """
     products = [s for s in statements if match(s) is not None]
-    if len(products) != 5 or not all(type(n) is int and n for s in statements for n in s.loops):
+    if len(products) != 5 or not has_constant_loops(statements):
         return None
     try:
         after = _after(statements, products)
-        inside = [s for s in statements if not any(s in each for each in after)]
-        inner = [s for s in products if s in inside]
-        if len(inner) != 2:
-            return None
     except NotAttention:
+        return None
+    outside: set[Statement] = set().union(*after)
+    inside = [s for s in statements if s not in outside]
+    inner = [s for s in products if s not in outside]
+    if len(inner) != 2:
         return None
     for scores, other in (inner, inner[::-1]):
         try:
@@ -123,17 +125,23 @@ def _after(statements: Sequence[Statement], products: Sequence[Statement]) -> li
     """Return the products that no other product depends on, each followed by its epilogue."""
     chains = []
     for product in products:
-        values: set[Value] = {r.value for r in product.results}
-        chain = [product]
-        for statement in statements[statements.index(product) + 1 :]:
-            if not values.isdisjoint(statement.reads()):
-                chain.append(statement)
-                values.update(r.value for r in statement.results)
+        chain = _readers(product, statements[statements.index(product) + 1 :])
         if not any(s in products for s in chain[1:]):
             chains.append(chain)
     if len({s for chain in chains for s in chain}) != sum(map(len, chains)):
         raise NotAttention
     return chains
+
+
+def _readers(product: Statement, following: Sequence[Statement]) -> list[Statement]:
+    """Return a product and the statements that depend on it."""
+    values: set[Value] = {r.value for r in product.results}
+    chain = [product]
+    for statement in following:
+        if not values.isdisjoint(statement.reads()):
+            chain.append(statement)
+            values.update(r.value for r in statement.results)
+    return chain
 
 
 def _read(
@@ -146,29 +154,20 @@ def _read(
     elements.find_axes()
     m, n = elements.n - 1, elements.n
     outputs = [LastOutput(elements, chain) for chain in after]
-    inner = {id(output): output.score_operand() for output in outputs}
+    inner = {id(each): each.score_operand() for each in outputs}
     if set(elements.products) != {scores, other}:
         raise NotAttention
     product = elements.products[other]
 
-    def only(axis: int, slopes: bool) -> LastOutput:
-        matches = [
-            x for x in outputs if x.summed == axis and (product in walk([inner[id(x)]])) == slopes
-        ]
-        if len(matches) != 1:
-            raise NotAttention
-        return matches[0]
+    def output(axis: int, slopes: bool) -> LastOutput:
+        along = (x for x in outputs if x.summed == axis)
+        return only(x for x in along if (product in walk([inner[id(x)]])) == slopes)
 
-    of_q, of_k, of_v = only(n, True), only(m, True), only(m, False)
-    for output, axis in ((of_q, -2), (of_k, -2), (of_v, -1)):
-        output.set_free_axis(axis)
+    of_q, of_k, of_v = output(n, True), output(m, True), output(m, False)
+    for gradient, axis in ((of_q, -2), (of_k, -2), (of_v, -1)):
+        gradient.set_free_axis(axis)
     (q, k), (grad, v) = elements.product_operands[scores], elements.product_operands[other]
-    if (
-        of_q.other_operand() is not k
-        or of_k.other_operand() is not q
-        or of_v.other_operand() is not grad
-    ):
-        raise NotAttention
+    _check_operands(((of_q, k), (of_k, q), (of_v, grad)))
     for node, without in ((q, n), (k, m), (v, m), (grad, n)):
         elements.check_free(node, without)
     weight, slope = inner[id(of_v)], inner[id(of_q)]
@@ -178,9 +177,8 @@ def _read(
     exponential, total = row.operands
     score, largest = exponential.operands[0].operands
     acc_dtype = of_q.values.accumulator
-    if {score.dtype, total.dtype, elements.products[scores].dtype, product.dtype} != {
-        acc_dtype
-    } or product in walk([row]):
+    dtypes = {score.dtype, total.dtype, elements.products[scores].dtype, product.dtype}
+    if dtypes != {acc_dtype} or product in walk([row]):
         raise NotAttention
     dot, p, part = _dot(elements, slope, row)
     empty = elements.intern("empty", "i1", ())
@@ -190,12 +188,7 @@ def _read(
         raise NotAttention
     along = elements.intern("arith.mulf", acc_dtype, (part, raw))
     known = largest, Node("inverse", acc_dtype), dot
-    of_row = {id(row): Node("arith.mulf", acc_dtype, (exponential, known[1]))}
-    for node in walk([weight, slope]):
-        if node.op == "and":
-            of_row[id(node)] = Node("arith.cmpf", "i1", (largest, constant(-inf, acc_dtype)), OEQ)
-    of_row |= {id(x): x for x in known}
-    substituted = substitute(weight, of_row), substitute(slope, of_row)
+    substituted = _with_statistics((weight, slope), row, known)
     return AttentionBackwardPattern(
         elements.extents,
         q,
@@ -214,6 +207,30 @@ def _read(
         acc_dtype,
         *(OperandGradient(x.epilogue(), x.access) for x in (of_q, of_k, of_v)),
     )
+
+
+def _check_operands(gradients: Sequence[tuple[LastOutput, Node]]) -> None:
+    """Check the operands that gradients multiply by a value per score.
+
+    Raises:
+        NotAttention: One is another.
+    """
+    if any(gradient.other_operand() is not operand for gradient, operand in gradients):
+        raise NotAttention
+
+
+def _with_statistics(
+    nodes: tuple[Node, Node], row: Node, known: tuple[Node, Node, Node]
+) -> tuple[Node, Node]:
+    """Return expressions in terms of a row's statistics instead of its softmax."""
+    exponential, (largest, inverse, _) = row.operands[0], known
+    dtype = largest.dtype
+    made = {id(row): Node("arith.mulf", dtype, (exponential, inverse))}
+    for node in walk(nodes):
+        if node.op == "and":
+            made[id(node)] = Node("arith.cmpf", "i1", (largest, constant(-inf, dtype)), OEQ)
+    made |= {id(x): x for x in known}
+    return substitute(nodes[0], made), substitute(nodes[1], made)
 
 
 def _dot(elements: ScoreExpressions, slope: Node, row: Node) -> tuple[Node, Node, Node]:

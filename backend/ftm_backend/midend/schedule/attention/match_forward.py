@@ -18,11 +18,12 @@ from ftm_backend.midend.schedule.attention.score_expressions import (
     NotAttention,
     ScoreAxes,
     ScoreExpressions,
+    only,
 )
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 
-__all__ = ["AttentionPattern", "LastOutput", "match_attention"]
+__all__ = ["AttentionPattern", "LastOutput", "has_constant_loops", "match_attention"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +68,18 @@ def match_attention(statements: Sequence[Statement]) -> AttentionPattern | None:
         The pattern, or None. None also if an extent is 0 or symbolic.
     """
     products = [s for s in statements if match(s) is not None]
-    if len(products) != 2 or not all(type(n) is int and n for s in statements for n in s.loops):
+    if len(products) != 2 or not has_constant_loops(statements):
         return None
     first = statements.index(products[1])
     try:
         return _read(statements[:first], products[0], statements[first:])
     except NotAttention:
         return None
+
+
+def has_constant_loops(statements: Sequence[Statement]) -> bool:
+    """Whether no loop is empty or has a symbolic extent."""
+    return all(type(n) is int and n for s in statements for n in s.loops)
 
 
 def _read(
@@ -138,30 +144,26 @@ class LastOutput:
         if values is None or not values.starts_at_zero:
             raise NotAttention
         self.values: Contraction = values
-        sides = [
-            x
-            for x in (values.a, values.b)
-            if x.value.producer in elements.inside and elements.is_score(x.value)
-        ]
-        if len(sides) != 1:
-            raise NotAttention
-        (self._p,) = sides
+        sides = (values.a, values.b)
+        self._p = only(operand for operand in sides if self._is_per_score(operand))
         self._other: Operand = values.b if self._p is values.a else values.a
         extents = values.statement.loops
-        free = [
-            k
-            for k, n in enumerate(extents)
-            if n != 1 and values.group_of(k) in ("m", "n") and not self._p.index.coeffs[k]
-        ]
-        reduced = [k for k, n in enumerate(extents) if n != 1 and values.statement.reduced[k]]
-        if len(free) != 1 or len(reduced) != 1:
-            raise NotAttention
-        (self._free,) = free
+        long = [k for k, extent in enumerate(extents) if extent != 1]
+        self._free = only(k for k in long if self._is_free(k))
+        reduced = only(k for k in long if values.statement.reduced[k])
         index_of_axes = elements.score_index(self._p.value)
         self._loops: Loops = elements.loops(extents, self._p.index, index_of_axes, {self._free: ()})
-        if len(self._loops[reduced[0]]) != 1:
-            raise NotAttention
-        (self.summed,) = self._loops[reduced[0]]
+        self.summed = only(self._loops[reduced])
+
+    def _is_free(self, loop: int) -> bool:
+        """Whether only the other operand and the result use a loop."""
+        is_of_result = self.values.group_of(loop) in ("m", "n")
+        return is_of_result and not self._p.index.coeffs[loop]
+
+    def _is_per_score(self, operand: Operand) -> bool:
+        """Whether an operand is computed, with one element per score."""
+        is_inside = operand.value.producer in self.elements.inside
+        return is_inside and self.elements.is_score(operand.value)
 
     def score_operand(self) -> Node:
         """Return the operand per score as an expression."""

@@ -8,13 +8,20 @@ statements.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from ftm_backend.ir.linalg.affine import Affine
-from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value, walk
+from ftm_backend.ir.linalg.function import (
+    FunctionResult,
+    Node,
+    Operand,
+    Statement,
+    Value,
+    walk,
+)
 from ftm_backend.ir.linalg.scalar_nodes import constant, operation
 from ftm_backend.midend.schedule.gemm.contraction import match
 
@@ -27,6 +34,7 @@ __all__ = [
     "ScoreAxes",
     "ScoreExpressions",
     "is_fully_masked",
+    "only",
     "substitute",
 ]
 
@@ -39,12 +47,31 @@ LINEAR = {"arith.mulf": (0, 1), "arith.divf": (0,)}
 REDUCTIONS = ("max", "sum", "and")
 """Nodes that stand for a reduction of their operand along n."""
 
+_OPAQUE = ("ftm.scatter", "ftm.scan", "ftm.sort", "ftm.conv_transpose")
+"""Operations without an element as an expression."""
+_STARTS = {"max": -inf, "sum": 0, "and": 1}
+"""Initial values of reductions."""
+
+T = TypeVar("T")
+
 Loops = dict[int, tuple[int, ...]]
 """For each loop of a statement, the axes that it covers, outermost first."""
 
 
 class NotAttention(Exception):
     """The statements do not match attention."""
+
+
+def only(found: Iterable[T]) -> T:
+    """Return the only item.
+
+    Raises:
+        NotAttention: There is none, or several.
+    """
+    items = list(found)
+    if len(items) != 1:
+        raise NotAttention
+    return items[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,19 +125,12 @@ class ScoreExpressions:
         Raises:
             NotAttention: There is no such reduction.
         """
-        matches = [
-            s
-            for s in self.order
-            if s.is_reduction and s.results[0].combine == "max" and len(s.operands) == 1
-        ]
-        if len(matches) != 1:
-            raise NotAttention
-        (largest,) = matches
+        largest = only(filter(_is_row_maximum, self.order))
         loops = [k for k, extent in enumerate(largest.loops) if extent != 1]
-        reduced = [k for k in loops if largest.reduced[k]]
-        if len(reduced) != 1 or len(loops) < 2:
+        reduced = only(k for k in loops if largest.reduced[k])
+        if len(loops) < 2:
             raise NotAttention
-        order = [k for k in loops if k not in reduced] + reduced
+        order = [*(k for k in loops if k != reduced), reduced]
         self.n = len(order) - 1
         extents = [*(largest.loops[k] for k in order), 0, 0]
         for product, axis in self.sums.items():
@@ -151,28 +171,30 @@ class ScoreExpressions:
             if stride and not any(axis in axes_taken for axes_taken in known.values())
         ]
         for loop, extent in enumerate(extents):
-            if loop in loops or extent == 1:
-                continue
-            stride, extent_left = index.coeffs[loop], extent
-            matches: list[int] = []
-            while extent_left != 1:
-                axis = next(
-                    (
-                        a
-                        for a in free
-                        if index_of_axes.coeffs[a] == stride and extent_left % self.extents[a] == 0
-                    ),
-                    None,
-                )
-                if axis is None:
-                    raise NotAttention
-                free.remove(axis)
-                matches.insert(0, axis)
-                stride, extent_left = stride * self.extents[axis], extent_left // self.extents[axis]
-            loops[loop] = tuple(matches)
+            if loop not in loops and extent != 1:
+                loops[loop] = self._take_axes(index.coeffs[loop], extent, index_of_axes, free)
         if free:
             raise NotAttention
         return loops
+
+    def _take_axes(
+        self, stride: int, extent: int, index_of_axes: Affine, free: list[int]
+    ) -> tuple[int, ...]:
+        """Take the axes that a loop covers from the free ones, outermost first."""
+        taken: list[int] = []
+        while extent != 1:
+            matching = (
+                a
+                for a in free
+                if index_of_axes.coeffs[a] == stride and extent % self.extents[a] == 0
+            )
+            axis = next(matching, None)
+            if axis is None:
+                raise NotAttention
+            free.remove(axis)
+            taken.insert(0, axis)
+            stride, extent = stride * self.extents[axis], extent // self.extents[axis]
+        return tuple(taken)
 
     def over(self, index: Affine, loops: Loops) -> Affine:
         """Map an index over a statement's loops to the axes."""
@@ -206,25 +228,26 @@ class ScoreExpressions:
         producer = value.producer
         if not isinstance(producer, Statement) or producer not in self.inside:
             return self.intern("in", value.dtype, (), Operand(value, index_of_axes))
-        if producer.gathers or producer.op in (
-            "ftm.scatter",
-            "ftm.scan",
-            "ftm.sort",
-            "ftm.conv_transpose",
-        ):
+        if producer.gathers or producer.op in _OPAQUE:
             raise NotAttention
         result = next(r for r in producer.results if r.value is value)
         known = self._reduced_axes(producer, index_of_axes)
         loops = self.loops(producer.loops, result.index, index_of_axes, known)
         if producer in self.sums:
             return self._product(producer, loops)
+        element = self._composed(result.yields, loops)
+        return self._reduction(result, element) if producer.is_reduction else element
+
+    def _composed(self, yields: Node, loops: Loops) -> Node:
+        """Return what a statement yields, in terms of the elements that it reads."""
         made: dict[int, Node] = {}
-        for node in walk([result.yields]):
+        for node in walk([yields]):
             made[id(node)] = self._node(node, tuple(made[id(x)] for x in node.operands), loops)
-        element = made[id(result.yields)]
-        if not producer.is_reduction:
-            return element
-        init, start = result.init, {"max": -inf, "sum": 0, "and": 1}.get(str(result.combine))
+        return made[id(yields)]
+
+    def _reduction(self, result: FunctionResult, element: Node) -> Node:
+        """Return the node of a reduction of ``element``, which must start at its identity."""
+        init, start = result.init, _STARTS.get(str(result.combine))
         is_constant = isinstance(init, Node) and init.op == "constant"
         if start is None or not is_constant or not isinstance(init, Node) or init.payload != start:
             raise NotAttention
@@ -277,10 +300,7 @@ class ScoreExpressions:
 
     def find_softmax(self, weight: Node) -> Node:
         """Return the softmax (exponential divided by its sum) that ``weight`` contains."""
-        matches = [node for node in walk([weight]) if _is_softmax(node)]
-        if len(matches) != 1:
-            raise NotAttention
-        return matches[0]
+        return only(filter(_is_softmax, walk([weight])))
 
     def without_division(
         self, node: Node, row: Node, empty: Node, score: Node, given: list[Node]
@@ -299,42 +319,40 @@ class ScoreExpressions:
         """
         if node is row:
             return row.operands[0]
+        at, operands = self._divided_operand(node, row, empty, score, given)
+        operands[at] = self.without_division(operands[at], row, empty, score, given)
+        return self.intern(node.op, node.dtype, tuple(operands))
+
+    def _divided_operand(
+        self, node: Node, row: Node, empty: Node, score: Node, given: list[Node]
+    ) -> tuple[int, list[Node]]:
+        """Return the number of the operand that contains ``row``, and the new operands.
+
+        Raises:
+            NotAttention: The node is not linear in that operand.
+        """
+        operands = list(node.operands)
         if node.op in ("arith.truncf", "arith.extf"):
-            return self.intern(
-                node.op,
-                node.dtype,
-                (self.without_division(node.operands[0], row, empty, score, given),),
-            )
-        if node.op in LINEAR:
-            sides = [k for k in LINEAR[node.op] if row in walk([node.operands[k]])]
-            if len(sides) == 1 and self.is_score_free(node.operands[1 - sides[0]]):
-                operands = list(node.operands)
-                operands[sides[0]] = self.without_division(
-                    operands[sides[0]], row, empty, score, given
-                )
-                return self.intern(node.op, node.dtype, tuple(operands))
+            return 0, operands
         if node.op == "arith.select":
-            condition, yes, no = node.operands
-            if _is_fully_masked(condition, score) and self.is_score_free(yes) and not given:
-                given.append(yes)
-                return self.intern(
-                    node.op,
-                    node.dtype,
-                    (empty, yes, self.without_division(no, row, empty, score, given)),
-                )
-            if self.is_score_free(condition) and _is_zero(yes):
-                return self.intern(
-                    node.op,
-                    node.dtype,
-                    (condition, yes, self.without_division(no, row, empty, score, given)),
-                )
-            if self.is_score_free(condition) and _is_zero(no):
-                return self.intern(
-                    node.op,
-                    node.dtype,
-                    (condition, self.without_division(yes, row, empty, score, given), no),
-                )
-        raise NotAttention
+            return self._selected_operand(operands, empty, score, given)
+        side = only(k for k in LINEAR.get(node.op, ()) if row in walk([operands[k]]))
+        if not self.is_score_free(operands[1 - side]):
+            raise NotAttention
+        return side, operands
+
+    def _selected_operand(
+        self, operands: list[Node], empty: Node, score: Node, given: list[Node]
+    ) -> tuple[int, list[Node]]:
+        """Return the same for a selection between the weights and others."""
+        condition, yes, no = operands
+        if _is_fully_masked(condition, score) and self.is_score_free(yes) and not given:
+            given.append(yes)
+            return 2, [empty, yes, no]
+        zeros = [k for k in (1, 2) if _is_zero(operands[k])]
+        if not zeros or not self.is_score_free(condition):
+            raise NotAttention
+        return 3 - zeros[0], operands
 
     def is_score_free(self, node: Node) -> bool:
         """Whether a node does not depend on scores."""
@@ -363,10 +381,13 @@ class ScoreExpressions:
 
 def _reduced_loop(product: Statement) -> int:
     """Return the loop that a product sums over."""
-    matches = [k for k, extent in enumerate(product.loops) if extent != 1 and product.reduced[k]]
-    if len(matches) != 1:
-        raise NotAttention
-    return matches[0]
+    return only(k for k, n in enumerate(product.loops) if n != 1 and product.reduced[k])
+
+
+def _is_row_maximum(statement: Statement) -> bool:
+    """Whether a statement is a maximum of one tensor."""
+    is_maximum = statement.is_reduction and statement.results[0].combine == "max"
+    return is_maximum and len(statement.operands) == 1
 
 
 def _is_softmax(node: Node) -> bool:

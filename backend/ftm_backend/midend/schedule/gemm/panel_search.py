@@ -140,14 +140,16 @@ def _search(
         return coarse_plans[0][3], coarse_plans[0][2]
     promising: dict[int, list[PanelChoice]] = {}
     for cycles, position, number, priced in coarse_plans[:PROMISING]:
-        if cycles <= _tolerance(least) * least:
+        if cycles <= _limit(least, False):
             promising.setdefault(position, []).append(priced.choices[number])
     return _search_finely(problem, machine, quanta, grids, promising, least)
 
 
-def _tolerance(least: float) -> float:
-    """Return the ratio to the least cycles up to which coarse plans are promising."""
-    return NEAR if least < LONGEST else NEAR_OF_LONGEST
+def _limit(least: float, short: bool) -> float:
+    """Return the cycles up to which coarse plans are promising, if the best one takes ``least``."""
+    if short:
+        return least
+    return least * (NEAR if least < LONGEST else NEAR_OF_LONGEST)
 
 
 def _search_coarsely(
@@ -159,18 +161,19 @@ def _search_coarsely(
         For each plan its cycles, the index of its grid, the index of its choice, and the priced
         plans that it is one of; and the least cycles.
     """
-    short, least = _is_short(problem, machine), inf
+    least, by_cycles = inf, sorted(range(len(grids)), key=lambda at: grids[at].least_cycles)
+    short = _is_short(problem, machine)
     found: list[tuple[float, int, int, PricedPlan]] = []
-    for position in sorted(range(len(grids)), key=lambda position: grids[position].least_cycles):
+    for position in by_cycles:
         grid = grids[position]
-        limit = least if short else _tolerance(least) * least
+        limit = _limit(least, short)
         if grid.least_cycles > limit or grid.least_cycles == inf:
             break
         choices, priced = list(_choices(problem, grid.groups)), None
         if least == inf:
             priced = price(grid, choices, PROBE * grid.least_cycles)
             least = min(priced.best)
-            limit = least if short else _tolerance(least) * least
+            limit = _limit(least, short)
         if priced is None or limit > PROBE * grid.least_cycles:
             priced = price(grid, choices, limit)
         plans = enumerate(priced.best)
