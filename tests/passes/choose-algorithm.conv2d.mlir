@@ -7,7 +7,7 @@
 // 2x2 results. The input without its padding is transposed, so that channels are innermost. The padded tensor is no longer needed.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: linalg.conv_2d
-// CHECK: linalg.batch_matmul {{.*}} -> tensor<16x256x256xf32>
+// CHECK: -> tensor<16x256x1x256xf32>
 // CHECK-NOT: linalg.conv_2d
 // CHECK: return
 
@@ -16,7 +16,7 @@
 // KEPT-NEXT: return %[[RESULT]]
 
 // LARGE-LABEL: func.func @main
-// LARGE: linalg.batch_matmul {{.*}} -> tensor<36x64x256xf32>
+// LARGE: -> tensor<36x64x1x256xf32>
 // LARGE-NOT: linalg.conv_2d
 // LARGE: return
 

@@ -16,6 +16,7 @@ _FUSION = ("keep", "fuse")
 DECISIONS: dict[str, tuple[str, ...]] = {
     "conv-transpose": ("phases", "col2im"),
     "conv2d": ("im2col", "winograd-2x2", "winograd-4x4"),
+    "conv2d-weight-gradient": ("im2col", "winograd-2x2", "winograd-4x4"),
     "depthwise-conv2d": ("windows", "taps"),
     "fuse-conv-backward": _FUSION,
     "fuse-col2im-epilogue": _FUSION,

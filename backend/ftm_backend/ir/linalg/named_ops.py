@@ -1,4 +1,4 @@
-"""Linalg's named operations: their loops, and how each operand is indexed by them."""
+"""Named sums of products: their loops, and how each operand is indexed by them."""
 
 from __future__ import annotations
 
@@ -7,67 +7,55 @@ from collections.abc import Mapping, Sequence
 from ftm_backend.ir.linalg.affine import Affine, dot, row_major
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Tensor, Value
 
-__all__ = ["NAMED", "named_statement"]
+__all__ = ["NAMED", "WEIGHT_GRADIENT", "named_statement", "sum_of_products"]
 
-_PRODUCTS = {
-    # name: loops, dimensions of the two operands and of the result, reduced loops
+WEIGHT_GRADIENT = "ftm.conv_2d_weight_gradient"
+"""The gradient of a convolution's weights: that of its result times the windows of its input."""
+
+Spec = tuple[str, tuple[str, str, str], str]
+"""Loops, dimensions of the two operands and of the result, and reduced loops."""
+
+_PRODUCTS: dict[str, Spec] = {
     "linalg.matmul": ("mnk", ("mk", "kn", "mn"), "k"),
     "linalg.batch_matmul": ("bmnk", ("bmk", "bkn", "bmn"), "k"),
     "linalg.matvec": ("mk", ("mk", "k", "m"), "k"),
     "linalg.vecmat": ("nk", ("k", "kn", "n"), "k"),
     "linalg.dot": ("k", ("k", "k", ""), "k"),
 }
-_CONVOLUTIONS = {
-    # name: loops, dimensions of input, weights and result; h and w of the input follow the window
-    "linalg.conv_2d_nchw_fchw": ("nfhwcyx", ("nchw", "fcyx", "nfhw"), "cyx"),
-    "linalg.conv_2d_ngchw_gfchw": ("ngfhwcyx", ("ngchw", "gfcyx", "ngfhw"), "cyx"),
-    "linalg.depthwise_conv_2d_nchw_chw": ("nchwyx", ("nchw", "cyx", "nchw"), "yx"),
+_CONVOLUTIONS: dict[str, Spec] = {
+    # H and W are the row and column that tap (y, x) of window (h, w) reads
+    "linalg.conv_2d_nchw_fchw": ("nfhwcyx", ("ncHW", "fcyx", "nfhw"), "cyx"),
+    "linalg.conv_2d_ngchw_gfchw": ("ngfhwcyx", ("ngcHW", "gfcyx", "ngfhw"), "cyx"),
+    "linalg.depthwise_conv_2d_nchw_chw": ("nchwyx", ("ncHW", "cyx", "nchw"), "yx"),
+    WEIGHT_GRADIENT: ("gfcyxnhw", ("ngfhw", "ngcHW", "gfcyx"), "nhw"),
 }
 
-NAMED = (*_PRODUCTS, *_CONVOLUTIONS)
-"""The named operations that the midend reads; each is a sum of products of two operands."""
+NAMED = _PRODUCTS | _CONVOLUTIONS
+"""The named operations that the midend reads; each is a sum of products of two operands.
+
+Those of linalg are printed by their names, `WEIGHT_GRADIENT` as a ``linalg.generic`` whose
+``library_call`` is its name.
+"""
 
 _WIDENING = {"f": "arith.extf", "i": "arith.extsi"}
 
 Indices = tuple[Affine, ...]
 
 
-def named_maps(
-    name: str, attributes: Mapping[str, Sequence[int]]
-) -> tuple[list[Indices], tuple[bool, ...]]:
-    """Return the indexing maps of a named operation.
+def named_maps(spec: Spec, attributes: Mapping[str, Sequence[int]]) -> list[Indices]:
+    """Return the index of each operand and of the result as functions of the loops.
 
     Args:
-        name: One of `NAMED`.
+        spec: One of `NAMED`.
         attributes: ``strides`` and ``dilations`` of a convolution.
-
-    Returns:
-        The index of each operand and of the result as functions of the loops, and which loops are
-        reduced.
-
-    Raises:
-        ValueError: The midend does not read this operation.
     """
-    if name in _PRODUCTS:
-        loops, operands, reduced = _PRODUCTS[name]
-        unit = {c: Affine.loop(k, len(loops)) for k, c in enumerate(loops)}
-        return [tuple(unit[c] for c in dims) for dims in operands], tuple(
-            c in reduced for c in loops
-        )
-    if name not in _CONVOLUTIONS:
-        raise ValueError(f"{name} is not among the named operations that the midend reads")
-    loops, (x, weight, output), reduced = _CONVOLUTIONS[name]
+    loops, operands, _ = spec
     unit = {c: Affine.loop(k, len(loops)) for k, c in enumerate(loops)}
-    strides, dilations = attributes.get("strides", (1, 1)), attributes.get("dilations", (1, 1))
-    windows = {
-        "h": unit["h"].scaled(strides[0]) + unit["y"].scaled(dilations[0]),
-        "w": unit["w"].scaled(strides[1]) + unit["x"].scaled(dilations[1]),
-    }
-    return [
-        tuple(windows.get(c, unit[c]) for c in x),
-        tuple(unit[c] for c in weight),
-        tuple(unit[c] for c in output),
-    ], tuple(c in reduced for c in loops)
+    steps = zip(attributes.get("strides", (1, 1)), attributes.get("dilations", (1, 1)), strict=True)
+    for window, tap, (stride, dilation) in zip("hw", "yx", steps, strict=True):
+        if window in unit and tap in unit:
+            unit[window.upper()] = unit[window].scaled(stride) + unit[tap].scaled(dilation)
+    return [tuple(unit[c] for c in dims) for dims in operands]
 
 
 def named_statement(
@@ -86,7 +74,32 @@ def named_statement(
         start: What the sum of products is added to: a number or a tensor.
         attributes: ``strides`` and ``dilations`` of a convolution.
     """
-    maps, reduced = named_maps(name, attributes)
+    statement = sum_of_products(NAMED[name], operands, result, start, attributes, name)
+    statement.attributes, statement.tensors = dict(attributes), operands
+    return statement
+
+
+def sum_of_products(
+    spec: Spec,
+    operands: tuple[Tensor, Tensor],
+    result: Value,
+    start: Node | Tensor,
+    attributes: Mapping[str, tuple[int, ...]],
+    name: str = "linalg.generic",
+) -> Statement:
+    """Make a statement that sums products of two tensors, as ``einsum``.
+
+    Args:
+        spec: The loops, the dimensions of the operands and of the result, and the reduced loops.
+            Example: ``("mnk", ("mk", "kn", "mn"), "k")``.
+        operands: The two tensors that are multiplied.
+        result: The value that it computes; its ``producer`` is set.
+        start: What the sum of products is added to: a number or a tensor.
+        attributes: ``strides`` and ``dilations`` of a convolution.
+        name: The statement's operation.
+    """
+    maps = named_maps(spec, attributes)
+    reduced = tuple(c in spec[2] for c in spec[0])
     rank = len(reduced)
     shapes = [t.view.sizes for t in operands] + [result.shape]
     loops = _extents(maps, shapes, rank, name)
@@ -116,9 +129,7 @@ def named_statement(
         output.init = start.value.splat or Operand(
             start.value, dot(maps[2], start.view.strides, start.view.offset, rank)
         )
-    statement = Statement(
-        name, loops, reduced, reads, [output], attributes=dict(attributes), tensors=operands
-    )
+    statement = Statement(name, loops, reduced, reads, [output])
     result.producer = statement
     return statement
 

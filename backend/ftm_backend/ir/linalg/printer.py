@@ -25,6 +25,7 @@ from ftm_backend.ir.linalg.function import (
     Value,
     Window,
 )
+from ftm_backend.ir.linalg.named_ops import NAMED, named_maps
 from ftm_backend.ir.linalg.origin import location_text
 from ftm_backend.ir.linalg.scalar_nodes import combined
 from ftm_backend.ir.linalg.strided_layout import Strided
@@ -118,7 +119,7 @@ class FunctionPrinter:
             self._statement(item)
 
     def _statement(self, item: Statement) -> None:
-        if item.op.startswith("ftm."):
+        if item.op.startswith("ftm.") and item.op not in NAMED:
             self._whole(item)
         elif item.op == "linalg.fill":
             (result,) = item.results
@@ -315,7 +316,7 @@ class FunctionPrinter:
         )
 
     def _structured(self, statement: Statement) -> None:
-        if statement.tensors:
+        if statement.op in NAMED and statement.op.startswith("linalg."):
             self._named(statement)
             return
         reads = self._reads(statement)
@@ -344,7 +345,7 @@ class FunctionPrinter:
         body.prepare(statement)
         self.line(
             f"{name} = linalg.generic {{indexing_maps = [{', '.join(maps)}], "
-            f"iterator_types = [{iterators}]}}{ins} "
+            f"iterator_types = [{iterators}]{_call(statement)}}}{ins} "
             f"outs({', '.join(starts)} : {', '.join(kinds)}) {{"
         )
         self.line(f"^bb0({', '.join(arguments)}):")
@@ -355,30 +356,40 @@ class FunctionPrinter:
         self.indent = self.indent[:-2]
         self.line(f"}} -> {kinds[0] if count == 1 else '(' + ', '.join(kinds) + ')'}")
 
-    def _reads(self, statement: Statement) -> list[tuple[str, str, list[int | None]]]:
-        """Print the operands of ``linalg.generic``; see `_read`.
+    def _reads(self, statement: Statement) -> list[tuple[str, str, list[str]]]:
+        """Print the operands of ``linalg.generic``, and return the indices of each; see `_read`.
 
         linalg derives a loop's extent from an operand. For loops that index neither an operand nor
         a result, another operand is printed, which the body does not use.
         """
+        if statement.op in NAMED:
+            return self._tensors(statement)
         reads = [self._read(o, statement.loops) for o in statement.operands]
-        seen = {k for *_, dims in reads for k in dims if isinstance(k, int)}
+        seen = {k for *_, dims in reads for k in dims if k is not None}
         seen |= {k for r in statement.results for i in r.indices for k in _bare(i)}
         hidden = [k for k in range(len(statement.loops)) if k not in seen]
         if hidden:
             kind = tensor_type([statement.loops[k] for k in hidden], "i8")
             reads.append((self.once(f"tensor.empty() : {kind}"), kind, [*hidden]))
-        return reads
+        return [
+            (name, kind, ["0" if k is None else f"d{k}" for k in dims])
+            for name, kind, dims in reads
+        ]
+
+    def _tensors(self, statement: Statement) -> list[tuple[str, str, list[str]]]:
+        """Print the operands of a named operation that linalg lacks, in their own shapes."""
+        maps = named_maps(NAMED[statement.op], statement.attributes)
+        return [
+            (self.tensor(t), tensor_type(t.view.sizes, t.value.dtype), [*map(_affine_text, each)])
+            for t, each in zip(statement.tensors, maps, strict=False)
+        ]
 
     def _named(self, statement: Statement) -> None:
         (result,) = statement.results
         names = [self.tensor(t) for t in statement.tensors]
         types = [tensor_type(t.view.sizes, t.value.dtype) for t in statement.tensors]
         kind = tensor_type(result.value.shape, result.value.dtype)
-        words = ", ".join(
-            f"{k} = dense<[{', '.join(map(str, v))}]> : tensor<{len(v)}xi64>"
-            for k, v in statement.attributes.items()
-        )
+        words = _numbers(statement)
         attributes = f" {{{words}}}" if words else ""
         ins = f"ins({', '.join(names)} : {', '.join(types)})"
         self._names[result.value] = self.define(
@@ -410,6 +421,20 @@ class FunctionPrinter:
             tuple(loops[k] for k in used), tuple(index.coeffs[k] for k in used), index.const
         )
         return self.view(value, view), tensor_type(view.sizes, value.dtype), list(used)
+
+
+def _numbers(statement: Statement) -> str:
+    """Print the strides and dilations of a convolution."""
+    return ", ".join(
+        f"{k} = dense<[{', '.join(map(str, v))}]> : tensor<{len(v)}xi64>"
+        for k, v in statement.attributes.items()
+    )
+
+
+def _call(statement: Statement) -> str:
+    """Print which named operation a ``linalg.generic`` is."""
+    is_named = statement.op in NAMED
+    return f', library_call = "{statement.op}", {_numbers(statement)}' if is_named else ""
 
 
 def _yielded(result: FunctionResult, number: int) -> Node:
@@ -464,11 +489,8 @@ def _affine_text(index: Affine) -> str:
     return " + ".join(terms)
 
 
-def _indexing_maps(statement: Statement, read: Sequence[Sequence[int | None]]) -> list[str]:
-    """Return the maps of ``linalg.generic``, from the loops that index what it reads."""
+def _indexing_maps(statement: Statement, read: Sequence[Sequence[str]]) -> list[str]:
+    """Return the maps of ``linalg.generic``, from the indices of its operands."""
     loops = ", ".join(f"d{k}" for k in range(len(statement.loops)))
-    indices = [
-        *(["0" if k is None else f"d{k}" for k in dims] for dims in read),
-        *(map(_affine_text, r.indices) for r in statement.results),
-    ]
+    indices = [*read, *(map(_affine_text, r.indices) for r in statement.results)]
     return [f"affine_map<({loops}) -> ({', '.join(each)})>" for each in indices]

@@ -115,12 +115,12 @@ class FunctionReader:
                 item.origins = origins
 
     def _read(self, op: Operation) -> None:
-        name = op.operation.name
+        name = _named_op(op) or op.operation.name
         handler = self._handlers.get(name)
         if handler is not None:
             handler(self, op)
         elif name in NAMED:
-            self._named(op)
+            self._named(op, name)
         elif name.startswith(("arith.", "math.")) or name == "ftm.philox":
             self.scalars[op.results[0]] = BodyReader(self.scalars, self.tensors, 0, []).operation(
                 op
@@ -280,7 +280,7 @@ class FunctionReader:
         self.function.body.append(statement)
         self.bind(op.results[0], result)
 
-    def _named(self, op: Operation) -> None:
+    def _named(self, op: Operation, name: str) -> None:
         x, y, start = (self.tensors[o] for o in op.operands)
         attributes = {
             name: tuple(int(n) for n in op.attributes[name])
@@ -289,9 +289,7 @@ class FunctionReader:
         }
         value = self.bind(op.results[0])
         init = start.value.splat if start.value.splat is not None else start
-        self.function.body.append(
-            named_statement(op.operation.name, (x, y), value, init, attributes)
-        )
+        self.function.body.append(named_statement(name, (x, y), value, init, attributes))
 
     def _generic(self, op: Operation) -> None:
         maps = [indices_of(a.value) for a in op.attributes["indexing_maps"]]
@@ -351,6 +349,14 @@ class FunctionReader:
         for result in results:
             result.value.producer = statement
         self.function.body.append(statement)
+
+
+def _named_op(op: Operation) -> str | None:
+    """Return which named operation a ``linalg.generic`` is; None if it is not one."""
+    if op.operation.name != "linalg.generic" or "library_call" not in op.attributes:
+        return None
+    name: str = op.attributes["library_call"].value
+    return name if name in NAMED else None
 
 
 def _dtype_tokens(operation: Operation, name: str, default: list[str]) -> list[str]:

@@ -70,7 +70,7 @@ def replace_operation(
     function: LinalgFunction,
     operation: Statement,
     items: Sequence[Statement | Update | SequentialLoop],
-    computed: Tensor,
+    computed: Tensor | None = None,
 ) -> None:
     """Replace an operation by others, and a copy of what they compute.
 
@@ -78,13 +78,17 @@ def replace_operation(
         function: The function, changed in place.
         operation: The operation, in the function's body.
         items: What replaces it, in order.
-        computed: The part of their results that is the operation's result.
+        computed: The part of their results that is the operation's result; None if the last of them
+            computes it.
     """
-    value = operation.results[0].value
-    last = copy_statement(computed)
-    last.results[0].value, value.producer = value, last
-    for item in (*items, last):
+    items = list(items)
+    if computed is not None:
+        value = operation.results[0].value
+        last = copy_statement(computed)
+        last.results[0].value, value.producer = value, last
+        items.append(last)
+    for item in items:
         if isinstance(item, Statement):
             item.origins = operation.origins
     position = function.body.index(operation)
-    function.body[position : position + 1] = [*items, last]
+    function.body[position : position + 1] = items

@@ -1,12 +1,13 @@
 """Convolution as a contraction over windows (implicit im2col): no copy of the windows is stored.
 
-It is what the convolution's loop nest says, so nothing is rewritten; see
+A convolution and the gradient of its weights are such loop nests already; see
 ``schedule/gemm/contraction.py``.
 """
 
 from __future__ import annotations
 
 from ftm_backend.ir.linalg.function import LinalgFunction, Statement
+from ftm_backend.ir.linalg.named_ops import WEIGHT_GRADIENT
 from ftm_backend.midend.algorithms.algorithm import Algorithm
 from ftm_backend.midend.schedule.cost import contraction_cycles
 from ftm_backend.target.presets import MachineParameters
@@ -20,12 +21,15 @@ def _cycles(operation: Statement, machine: MachineParameters, limit: float) -> f
 
 
 def _apply(function: LinalgFunction, operation: Statement) -> None:
-    del function, operation
+    """Leave linalg's operations as they are; others become loop nests without a name."""
+    del function
+    if operation.op == WEIGHT_GRADIENT:
+        operation.op, operation.tensors, operation.attributes = "linalg.generic", (), {}
 
 
 IM2COL = Algorithm(
     "im2col",
-    "Multiply the weights by all windows, which are read from the input as they are needed.",
+    "Multiply all windows, which are read from the input as they are needed.",
     _cycles,
     _apply,
 )

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from math import prod
 
 from ftm_backend.ir.linalg.function import Node
 
-__all__ = ["WINDOW", "Matrix", "combinations", "transform_matrices"]
+__all__ = ["WINDOW", "Matrix", "combinations", "transform_matrices", "weight_matrix"]
 
 WINDOW = 3
 """Rows and columns of a window."""
@@ -49,6 +50,12 @@ def transform_matrices(results: int) -> tuple[Matrix, Matrix, Matrix]:
     return tuple(output), tuple(weight), tuple(data)
 
 
+def weight_matrix(results: int) -> list[float]:
+    """Return the transform of 3x3 weights, [position, row, column]: ``(G w G^T)[p]`` is linear."""
+    _, rows, _ = transform_matrices(results)
+    return [float(a * b) for y, x in product(rows, repeat=2) for a, b in product(y, x)]
+
+
 def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
     """Return the coefficients of the polynomial with these roots, lowest power first."""
     zero, result = Fraction(0), [Fraction(1)]
@@ -62,11 +69,12 @@ def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
 def combinations(matrix: Matrix, terms: Sequence[Node]) -> list[Node]:
     """Return the matrix times a vector of nodes.
 
-    Rows of B^T for a point and its negative differ in some signs only, so they share two sums.
-    Columns of A^T do, too.
+    Rows of B^T and A for a point and its negative differ in some signs only, so they share two
+    sums. Columns of A^T do, too.
     """
-    inner = range(1, len(terms) - 1, 2)  # first of each pair: point 0 is before, infinity behind
-    if len(matrix) == len(terms):
+    points = max(len(matrix), len(terms))
+    inner = range(1, points - 1, 2)  # first of each pair: point 0 is before, infinity behind
+    if len(matrix) == points:
         first, last = (_combination(list(zip(matrix[k], terms, strict=True))) for k in (0, -1))
         return [
             first,

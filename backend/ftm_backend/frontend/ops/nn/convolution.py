@@ -1,8 +1,8 @@
 """Op records of convolutions in one to three dimensions, forward and backward.
 
-They may be grouped, strided, dilated and transposed. Two-dimensional forward is linalg's named op
-after a ``tensor.pad``; the others are generic loop nests over windows (``o * stride + k *
-dilation``). One-dimensional convolutions get an extra dimension of extent 1.
+They may be grouped, strided, dilated and transposed. In two dimensions they are named ops after a
+``tensor.pad``, in three generic loop nests over windows (``o * stride + k * dilation``).
+One-dimensional convolutions get an extra dimension of extent 1.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections.abc import Sequence
 
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
+from ftm_backend.frontend.named_op_builder import contraction
 from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.oplib.subpixel_convolution import interleaved_phases
 from ftm_backend.ir.linalg.affine import row_major
+from ftm_backend.ir.linalg.named_ops import WEIGHT_GRADIENT
 from ftm_backend.ir.linalg.strided_layout import Strided
 
 recorded(
@@ -95,60 +97,62 @@ def correlate(
     Returns:
         [N,F,...] in the compute dtype.
     """
-    dims = x.rank - 2
+    dims, batch, filters = x.rank - 2, x.shape[0], weight.shape[0]
     out = tuple(
         (n - d * (k - 1) - 1) // s + 1
         for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True)
     )
-    is_depthwise = type(groups) is int and groups > 1 and x.shape[1] == weight.shape[0] == groups
-    if dims == 2 and (groups == 1 or is_depthwise):
-        from ftm_backend.frontend.named_op_builder import contraction
-
-        return contraction(
+    name, shape = "linalg.conv_2d_nchw_fchw", (batch, filters, *out)
+    if groups != 1 or dims != 2:
+        is_depthwise = type(groups) is int and x.shape[1] == filters == groups and dims == 2
+        if is_depthwise:
+            name = "linalg.depthwise_conv_2d_nchw_chw"
+            weight = b.reshape(weight, (groups, *weight.shape[2:]))
+        else:
+            name, shape = "linalg.conv_2d_ngchw_gfchw", (batch, groups, filters // groups, *out)
+            x = b.reshape(x, (batch, groups, x.shape[1] // groups, *x.shape[2:]))
+            weight = b.reshape(weight, (groups, filters // groups, *weight.shape[1:]))
+    if dims == 2:
+        dtype = compute_dtype(x.dtype)
+        result = contraction(
             b,
-            "linalg.depthwise_conv_2d_nchw_chw" if is_depthwise else "linalg.conv_2d_nchw_fchw",
+            name,
             x,
-            b.reshape(weight, (groups, *weight.shape[2:])) if is_depthwise else weight,
-            (x.shape[0], weight.shape[0], *out),
-            compute_dtype(x.dtype),
+            weight,
+            shape,
+            dtype,
             {"strides": tuple(stride), "dilations": tuple(dilation)},
         )
-    return _window_correlation(b, x, weight, stride, dilation, groups, out)
+    else:
+        result = _window_correlation(b, x, weight, stride, dilation, shape)
+    return b.reshape(result, (batch, filters, *out))
 
 
 def _window_correlation(
     b: LinalgBuilder,
-    x: StridedValue,
-    weight: StridedValue,
+    data: StridedValue,
+    parameters: StridedValue,
     stride: Sequence[int],
     dilation: Sequence[int],
-    groups: int,
-    out: tuple[int, ...],
+    shape: tuple[int, ...],
 ) -> StridedValue:
-    """Compute `correlate` as a generic over (n, g, f, out..., c, kernel...)."""
-    batch, channels, filters, kernel = (
-        x.shape[0],
-        x.shape[1] // groups,
-        weight.shape[0] // groups,
-        weight.shape[2:],
-    )
-    dims, dtype = len(out), compute_dtype(x.dtype)
-    data = b.reshape(x, (batch, groups, channels, *x.shape[2:]))
-    parameters = b.reshape(weight, (groups, filters, channels, *kernel))
+    """Compute `correlate` of [N,G,C,...] with [G,F,C,...] as a generic loop nest."""
+    channels, *kernel = parameters.shape[2:]
+    dims, dtype = len(kernel), compute_dtype(data.dtype)
     c = 3 + dims
     windows = [b.dim(3 + k) * stride[k] + b.dim(c + 1 + k) * dilation[k] for k in range(dims)]
-    loops = (batch, groups, filters, *out, channels, *kernel)
+    loops = (*shape, channels, *kernel)
     (result,) = b.generic(
         loops,
         [
             LoopInput(data, [0, 1, c, *windows]),
             LoopInput(parameters, [1, 2, c, *range(c + 1, c + 1 + dims)]),
         ],
-        [LoopOutput(dtype, (batch, groups, filters, *out), range(3 + dims), 0)],
+        [LoopOutput(dtype, shape, range(3 + dims), 0)],
         lambda v, w, carried: carried + v.to(dtype) * w.to(dtype),
         reduced=range(c, c + 1 + dims),
     )
-    return b.reshape(result, (batch, groups * filters, *out))
+    return result
 
 
 def _transposed_weight(b: LinalgBuilder, weight: StridedValue, groups: int) -> StridedValue:
@@ -349,15 +353,19 @@ def _weight_gradient(
     kernel, out = weight.shape[2:], grad.shape[2:]
     data = b.reshape(padded, (batch, groups, channels, *padded.shape[2:]))
     gradient = b.reshape(grad, (batch, groups, filters, *out))
+    shape = (groups, filters, channels, *kernel)
+    if dims == 2 and data.base.splat is None and gradient.base.splat is None:
+        steps = {"strides": tuple(g.stride), "dilations": tuple(g.dilation)}
+        return contraction(b, WEIGHT_GRADIENT, gradient, data, shape, dtype, steps)
     n = 3 + dims  # loops: g, f, c, kernel..., n, out...
     windows = [b.dim(n + 1 + k) * g.stride[k] + b.dim(3 + k) * g.dilation[k] for k in range(dims)]
     (result,) = b.generic(
-        (groups, filters, channels, *kernel, batch, *out),
+        (*shape, batch, *out),
         [
             LoopInput(gradient, [n, 0, 1, *range(n + 1, n + 1 + dims)]),
             LoopInput(data, [n, 0, 2, *windows]),
         ],
-        [LoopOutput(dtype, (groups, filters, channels, *kernel), range(3 + dims), 0)],
+        [LoopOutput(dtype, shape, range(3 + dims), 0)],
         lambda d, v, carried: carried + d.to(dtype) * v.to(dtype),
         reduced=range(n, n + 1 + dims),
     )

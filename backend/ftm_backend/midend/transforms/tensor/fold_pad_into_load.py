@@ -50,7 +50,6 @@ def _fetches(reader: Item, value: Value) -> bool:
         return (
             reader.is_reduction
             and not reader.gathers
-            and not reader.tensors
             and all(overlaps(o.index, reader.loops) for o in read)
         )
     return reader.reads().count(value) == sum(o.value is value for o in (found.a, found.b))
