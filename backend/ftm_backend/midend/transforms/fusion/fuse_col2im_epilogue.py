@@ -17,8 +17,6 @@ from ftm_backend.midend.analysis.use_def import homes
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.schedule.cost import bytes_of, estimate, traffic_cycles
-from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
-from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.midend.transforms.fusion.fusion_rule import (
     IMPOSSIBLE,
     Candidate,
@@ -46,7 +44,7 @@ def candidates(context: FusionContext, fold: Kernel) -> Iterator[Candidate]:
         yield Candidate(
             (fold, user),
             partial(_cycles, context, fold, user, moved),
-            partial(_move, context, fold, user, moved),
+            partial(context.join_consumers, fold, user, "fold", moved, dict.fromkeys(moved, ())),
         )
 
 
@@ -95,15 +93,3 @@ def _cycles(
     spared = bytes_of(value for value in user.inputs if value not in left)
     spared += bytes_of([made]) * ((made in user.outputs) - (made in left))
     return Cycles(apart + traffic_cycles(context.machine, spared), together)
-
-
-def _move(context: FusionContext, fold: Kernel, user: Kernel, moved: Sequence[Statement]) -> bool:
-    """Move statements, if those that stay in ``user`` are none or still share a loop nest."""
-    left = [statement for statement in user.statements if statement not in moved]
-    domain = common_domain(left) if left else None
-    if left and (domain is None or not fits_tiles(domain, context.machine, context.builder.stored)):
-        return False
-    rest, longer = FusionGroup("nest", left), FusionGroup("fold", [*fold.statements, *moved])
-    for group in (longer, rest):
-        place_on_cores(group, context.machine)
-    return context.rebuild({fold: longer, user: rest})

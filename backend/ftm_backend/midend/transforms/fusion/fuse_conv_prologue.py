@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from math import prod
 
 from ftm_backend.ir.linalg.function import Node, Statement, Value, walk
@@ -53,8 +54,8 @@ class _FeatureMap:
         user: The kernel that computes it.
         makers: The statements of ``user`` that compute it, in order.
         element: One element of it, over its dimensions.
-        kept: The statements of ``user`` that ``sums`` belong to.
-        others: Groups of statements of ``user`` that share no value with the rest.
+        others: Groups of statements of ``user`` that share no value with the rest, which are the
+            makers and the statements that ``sums`` belong to.
         sums: The statements that compute statistics of the product's result.
     """
 
@@ -62,7 +63,6 @@ class _FeatureMap:
     user: Kernel
     makers: list[Statement]
     element: Node
-    kept: list[Statement]
     others: list[list[Statement]]
     sums: list[FusedSum]
 
@@ -122,7 +122,7 @@ def _match(context: FusionContext, product: Kernel, user: Kernel) -> _FeatureMap
     are_together = all(each.statement in about for each in sums)
     if not are_together or any(common_domain(each) is None for each in others):
         return None
-    return _FeatureMap(product, user, makers, element, about, others, sums)
+    return _FeatureMap(product, user, makers, element, others, sums)
 
 
 def _stored_elementwise(user: Kernel, shape: tuple[int, ...]) -> Statement | None:
@@ -243,9 +243,9 @@ def _apply(context: FusionContext, fusion: _Fusion) -> bool:
         context,
         feature_map.product,
         feature_map.user,
-        feature_map.kept,
         feature_map.sums,
         fusion.parts,
+        [*feature_map.makers, *chain(*feature_map.others)],
     ):
         return False
     _replace(context, fusion)

@@ -18,17 +18,15 @@ from ftm_backend.midend.transforms.fusion.fusion_rule import (
     Candidate,
     Cycles,
     FusionContext,
+    stores_one_tensor,
 )
-from ftm_backend.symbolic import is_integer
 
 __all__ = ["candidates", "is_anchor"]
 
 
 def is_anchor(kernel: Kernel) -> bool:
-    """Return whether a kernel stores one tensor of constant sizes, and nothing in place."""
-    if kernel.kind != "nest" or kernel.one_core or kernel.ties != [None]:
-        return False
-    return kernel.made[0] is not None and all(map(is_integer, kernel.outputs[0].shape))
+    """Return whether a loop nest stores one tensor of constant sizes."""
+    return kernel.kind == "nest" and stores_one_tensor(kernel)
 
 
 def candidates(context: FusionContext, kernel: Kernel) -> Iterator[Candidate]:

@@ -12,7 +12,7 @@ This holds for any ``p``, and squares large values only after subtracting the me
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,10 +24,12 @@ from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, par
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
 from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
-from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
-from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
-from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
-from ftm_backend.symbolic import is_integer
+from ftm_backend.midend.transforms.fusion.fusion_rule import (
+    Candidate,
+    Cycles,
+    FusionContext,
+    stores_one_tensor,
+)
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["FusedSum", "candidates", "is_anchor", "move_sums", "summed", "sums_of"]
@@ -48,9 +50,7 @@ class FusedSum:
 
 def is_anchor(product: Kernel) -> bool:
     """Return whether a kernel is a matmul that stores one tensor of constant sizes."""
-    if product.kind != "contraction" or product.one_core or product.ties != [None]:
-        return False
-    return product.made[0] is not None and all(map(is_integer, product.outputs[0].shape))
+    return product.kind == "contraction" and stores_one_tensor(product)
 
 
 def candidates(context: FusionContext, product: Kernel) -> Iterator[Candidate]:
@@ -66,7 +66,7 @@ def candidates(context: FusionContext, product: Kernel) -> Iterator[Candidate]:
             yield Candidate(
                 (product, user),
                 partial(Cycles, reading, extra_cycles),
-                partial(move_sums, context, product, user, user.statements, sums, parts),
+                partial(move_sums, context, product, user, sums, parts),
             )
 
 
@@ -150,9 +150,9 @@ def move_sums(
     context: FusionContext,
     product: Kernel,
     user: Kernel,
-    kept: Sequence[Statement],
     sums: Sequence[FusedSum],
     parts: PartialSums,
+    others: Iterable[Statement] = (),
 ) -> bool:
     """Move sums from ``user`` into the kernel of ``product``.
 
@@ -160,34 +160,16 @@ def move_sums(
         context: The kernels, changed in place.
         product: The kernel of the matmul.
         user: The kernel that has the sums now.
-        kept: The statements that stay in ``user``, the sums among them.
         sums: The sums to move.
         parts: The partial sums that the kernel of the matmul computes.
+        others: Other statements that ``user`` loses.
 
     Returns:
         Whether they were moved: the statements that stay must share a loop nest.
     """
     taken, totals = _rewritten(product.outputs[0], sums, parts)
-    left = [totals.get(s, s) for s in kept]
-    for total in totals.values():
-        total.results[0].value.producer = total
-    domain = common_domain(left)
-    if domain is None or not fits_tiles(domain, context.machine, context.builder.stored):
-        for s in totals:
-            s.results[0].value.producer = s
-        return False
-    body = context.module.function.body
-    at = min(body.index(s) for s in totals)
-    for s, total in totals.items():
-        body[body.index(s)] = total
-    body[at:at] = taken
-    context.body_changed()
-    groups = {
-        product: FusionGroup("summed", [*product.statements, *taken]),
-        user: FusionGroup("nest", left),
-    }
-    place_on_cores(groups[user], context.machine)
-    return context.rebuild(groups)
+    left = {statement: (total,) for statement, total in totals.items()}
+    return context.join_consumers(product, user, "summed", taken, left, others)
 
 
 def _rewritten(

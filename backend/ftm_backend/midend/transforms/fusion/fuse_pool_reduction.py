@@ -24,7 +24,6 @@ from ftm_backend.midend.lowering.loop_nest.plane_sums import (
 )
 from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
 from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import plan_line_buffer
-from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import MachineParameters
@@ -95,26 +94,12 @@ def _cycles(placements: Placements, machine: MachineParameters) -> Cycles:
 
 
 def _join(context: FusionContext, strips: Kernel, user: Kernel, placements: Placements) -> bool:
-    """Rewrite the sums as partial sums, and rebuild both kernels."""
-    parts: list[Statement] = []
-    totals: list[Statement] = []
-    body = context.module.function.body
-    for statement in user.statements:
-        if statement not in placements:
-            totals.append(statement)
-            continue
-        each = _in_parts(statement, placements[statement])
-        parts.append(each[0])
-        totals += each[1:]
-        at = body.index(statement)
-        body[at : at + 1] = each
-        for made in each:
-            made.results[0].value.producer = made
-    context.body_changed()
-    rest = FusionGroup("nest", totals)
-    place_on_cores(rest, context.machine)
-    longer = FusionGroup("summed-strips", [*strips.statements, *parts])
-    return context.rebuild({strips: longer, user: rest})
+    """Rewrite the sums as partial sums, which the pooling's kernel computes."""
+    parts, left = [], {}
+    for statement in placements:
+        part, *left[statement] = _in_parts(statement, placements[statement])
+        parts.append(part)
+    return context.join_consumers(strips, user, "summed-strips", parts, left)
 
 
 def _in_parts(statement: Statement, kept: SumPlacement) -> Sequence[Statement]:

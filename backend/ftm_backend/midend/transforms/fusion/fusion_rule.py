@@ -13,22 +13,32 @@ sequential loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
-from ftm_backend.ir.linalg.function import Value
+from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.midend.analysis.use_def import KernelUses
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.schedule.choose import pays
-from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
+from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
+from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.midend.transforms.fusion.kernel_builder import KernelBuilder, rebuild_kernels
+from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["Candidate", "Cycles", "Direction", "FusionContext", "FusionRule", "apply_rule"]
+__all__ = [
+    "Candidate",
+    "Cycles",
+    "Direction",
+    "FusionContext",
+    "FusionRule",
+    "apply_rule",
+    "stores_one_tensor",
+]
 
 
 class Direction(Enum):
@@ -104,6 +114,53 @@ class FusionContext:
         is_result = any(tensor.value is value for tensor in self.module.function.results)
         return is_result or self.uses.readers(value) != [kernel]
 
+    def join_consumers(
+        self,
+        producer: Kernel,
+        user: Kernel,
+        kind: str,
+        taken: Sequence[Statement],
+        left: Mapping[Statement, Sequence[Statement]],
+        others: Iterable[Statement] = (),
+    ) -> bool:
+        """Let statements of ``user`` join the kernel whose result they read.
+
+        Args:
+            producer: The kernel that they join.
+            user: The kernel that has them.
+            kind: What kind of kernel ``producer`` becomes.
+            taken: What it computes in their place: themselves, or partial sums.
+            left: For each of them what ``user`` computes in its place: nothing, or a sum of the
+                partial sums.
+            others: Statements that ``user`` loses to other kernels.
+
+        Returns:
+            Whether they joined. Nothing changes if the statements that ``user`` has then share no
+            loop nest.
+        """
+        kept = [statement for statement in user.statements if statement not in others]
+        rest = [new for old in kept for new in left.get(old, (old,))]
+        made = [*taken, *(statement for each in left.values() for statement in each)]
+        _set_producers(made)
+        domain = common_domain(rest) if rest else None
+        if rest and (domain is None or not fits_tiles(domain, self.machine, self.builder.stored)):
+            _set_producers(left)
+            return False
+        body = self.module.function.body
+        at = min(map(body.index, left))
+        for old, new in left.items():
+            position = body.index(old)
+            body[position : position + 1] = new
+        body[at:at] = taken
+        self.body_changed()
+        groups = {
+            producer: FusionGroup(kind, [*producer.statements, *taken]),
+            user: FusionGroup("nest", rest),
+        }
+        for group in groups.values():
+            place_on_cores(group, self.machine)
+        return self.rebuild(groups)
+
     def rebuild(self, groups: Mapping[Kernel, FusionGroup]) -> bool:
         """Give kernels new statements; kernels without any go. Returns True."""
         rebuild_kernels(self.module, groups, self.builder)
@@ -118,6 +175,20 @@ class FusionContext:
         """Drop what is known of the kernels and of the function."""
         self.kernels_changed()
         self.__dict__.pop("builder", None)
+
+
+def _set_producers(statements: Iterable[Statement]) -> None:
+    """Let the results of statements be computed by them."""
+    for statement in statements:
+        for result in statement.results:
+            result.value.producer = statement
+
+
+def stores_one_tensor(kernel: Kernel) -> bool:
+    """Return whether a kernel stores one tensor of constant sizes, as a whole, in new memory."""
+    if kernel.one_core or kernel.ties != [None] or kernel.made[0] is None:
+        return False
+    return all(map(is_integer, kernel.outputs[0].shape))
 
 
 @dataclass(frozen=True, eq=False)
