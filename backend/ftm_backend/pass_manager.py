@@ -11,6 +11,7 @@ from typing import Any
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = [
+    "COPYING_CORES",
     "OVERLAPPING_DMA",
     "SEVERAL_CORES",
     "Conversion",
@@ -106,6 +107,7 @@ class Requirement:
 
 
 OVERLAPPING_DMA = Requirement("DMA that overlaps compute", lambda machine: machine.dma_overlaps)
+COPYING_CORES = Requirement("cores that copy data", lambda machine: not machine.dma_overlaps)
 SEVERAL_CORES = Requirement("more than one core", lambda machine: machine.cores > 1)
 
 

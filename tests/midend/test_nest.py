@@ -340,7 +340,7 @@ def test_sums_of_columns_and_what_follows_them_are_fetched_in_whole_granules(row
     [
         ("host", (300, 1000), 1),
         ("host", (30, 10_000), 1),
-        ("host", (30, 40_000), 2),  # a third tile might not fit the scratchpad
+        ("host", (30, 60_000), 2),  # a third tile would not fit the scratchpad
         ("m7032", (300, 1000), 2),
     ],
 )

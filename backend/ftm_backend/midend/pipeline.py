@@ -16,6 +16,9 @@ from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.kernel_ir.verifier import verify_kernels
 from ftm_backend.midend.lowering.lower_kernels import lower_kernels
 from ftm_backend.midend.retry_policy import NONE, Restrictions
+from ftm_backend.midend.transforms.fusion.eliminate_common_subexpressions import (
+    eliminate_common_subexpressions,
+)
 from ftm_backend.midend.transforms.fusion.fuse_attention import fuse_attention
 from ftm_backend.midend.transforms.fusion.fuse_ops import fuse_ops
 from ftm_backend.midend.transforms.fusion.fusion_rule import FusionRule
@@ -40,6 +43,7 @@ from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import remat
 from ftm_backend.midend.transforms.tensor.split_k import split_k
 from ftm_backend.midend.transforms.tensor.split_pad import split_pad
 from ftm_backend.pass_manager import (
+    COPYING_CORES,
     OVERLAPPING_DMA,
     SEVERAL_CORES,
     Conversion,
@@ -183,6 +187,14 @@ PASSES: tuple[Pass, ...] = (
         requires=(OVERLAPPING_DMA,),
     ),
     *map(_rule, BEFORE_ALGORITHMS),
+    Pass(
+        "eliminate-common-subexpressions",
+        eliminate_common_subexpressions,
+        in_place(KERNELS),
+        "Compute a value once that several maps of a kernel need, such as softmax's exponentials.",
+        optional=True,
+        requires=(COPYING_CORES,),
+    ),
     Pass(
         "lower-transposes",
         lower_transposes,

@@ -27,7 +27,6 @@ from ftm_backend.midend.lowering.loop_nest.reductions import (
     partial_results,
     reduction_form,
 )
-from ftm_backend.midend.lowering.loop_nest.shared_values import SharedValues
 from ftm_backend.midend.schedule.loop_nest.map_stages import kept_values, stages_of
 from ftm_backend.midend.schedule.loop_nest.merged_axes import AxisPosition, TileAxis
 from ftm_backend.midend.schedule.loop_nest.tiling import NestTiling
@@ -57,7 +56,6 @@ class NestEmitter:
         self._ranges: dict[TileAxis, tuple[Index, Index]] = {}
         self._loads: dict[int, list[tuple[object, Operand, AxisPosition]]] = {}
         self.positions = IndexPositions(self)
-        self.shared = SharedValues(self)
         self._map = MapEmitter(self)
 
     def build(self) -> None:

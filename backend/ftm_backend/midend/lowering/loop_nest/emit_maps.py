@@ -50,13 +50,11 @@ class MapEmitter:
         positions: dict[int, tuple[Index, int, int, list[int]]] = {}
         computed_here = {r.value for s in stage.statements for r in s.results}
         elements: list[tuple[Statement, FunctionResult, Node]] = []
-        kept: list[tuple[Node, TileDecl]] = []
         for s in stage.statements:
             for r in s.results:
                 node = self._element(s, r)
                 elements.append((s, r, node))
-                kept += nest.shared.kept(stage, node)
-                for n in nest.shared.walk(stage, node):
+                for n in walk([node]):
                     read = self._read(stage, s, n, computed_here, inputs)
                     if read is not None:
                         number[id(n)] = read
@@ -77,7 +75,6 @@ class MapEmitter:
                 outputs.append((output, 0, direction))
                 sources.append(output_number)
                 after.append((s, r, output, form))
-        outputs += [(tile, 0, "full") for _, tile in kept]
 
         def body(arguments: Sequence[Node]) -> list[Node]:
             known: dict[Value, Node] = {}
@@ -99,7 +96,7 @@ class MapEmitter:
             for _, r, node in elements:
                 values += mapped(b, [node], leaf)
                 known[r.value] = values[-1]
-            return [*(values[k] for k in sources), *mapped(b, [n for n, _ in kept], leaf)]
+            return [values[k] for k in sources]
 
         transposed = nest.axes.shape.transposed
         rows = 1 if stage.narrow and transposed else nest.extent(rows=True)
@@ -113,9 +110,6 @@ class MapEmitter:
     ) -> int | None:
         """Return the input of the map that has a node's value; None if the body computes it."""
         nest = self._nest
-        tile = nest.shared.tile(stage, n)
-        if tile is not None:
-            return inputs.add(tile, "full")
         if id(n) in nest.uniforms.tiles:
             return inputs.add(nest.uniforms.tiles[id(n)][1], "one")
         if n.op == "in" and n.payload.value not in computed_here:
