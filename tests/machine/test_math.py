@@ -18,7 +18,7 @@ ULPS = {  # largest error seen to be allowed, in units in the last place of floa
     "LOG2": 1.0,
     "LOG10": 1.0,
     "TANH": 2.5,
-    "ERF": 2.0,
+    "ERF": 1.5,
     "SIN": 1.0,
     "COS": 1.0,
     "SQRT": 0.51,
