@@ -247,6 +247,26 @@ def test_value_used_in_two_orders_is_two_kernels():
     check(text, [normal(20, 20)])
 
 
+@pytest.mark.parametrize("columns,count", [(512, 2), (16, 1)])
+def test_second_product_of_a_vector_reads_its_weights_by_rows(columns, count):
+    """In the kernel of the first product it would load them transposed, unless they are small."""
+    f = Function()
+    x, a, b = (
+        f.argument(f"{shape}xf32") for shape in (columns, f"256x{columns}", f"{columns}x256")
+    )
+    zero = f.constant("0.0", "f32")
+    dot = "%p = arith.mulf %a, %b : f32\n %r = arith.addf %x, %p : f32\n linalg.yield %r : f32"
+    hidden = f.generic("i k", [(x, "k"), (a, "i, k")], (f.fill(zero, "256xf32"), "i"), dot, "k")
+    active = f.map("256xf32", [(hidden, "i")], unary("math.tanh"))
+    out = (f.fill(zero, f"{columns}xf32"), "i")
+    text = f.text(f.generic("i k", [(active, "k"), (b, "i, k")], out, dot, "k"))
+    assert kernels(text) == count
+    scale = np.float32(columns**-0.5)
+    check(
+        text, [normal(columns) * scale, normal(256, columns), normal(columns, 256)], tolerance=1e-4
+    )
+
+
 def test_no_circle_between_kernels():
     """b depends on a through a transpose, d on b and c, c on a: fusing a, c, d around b would be a
     circle."""

@@ -235,6 +235,20 @@ def test_window_maximum_with_strides():
     check(text, [normal(2, 3, 8, 10)])
 
 
+@pytest.mark.parametrize("width", [4, 28])
+def test_small_windows_are_no_columns(width):
+    """Of 2x2 windows, vector code would use 4 lanes."""
+    kind, pooled = f"f32[64,8,{2 * width},{2 * width}]", f"[64,8,{width},{width}]"
+    trace = (
+        f"trace\n  %0 = param {kind}\n  %1, %2 = aten::max_pool2d_with_indices(self=%0,"
+        " kernel_size=[2,2], stride=[2,2], padding=[0,0], dilation=[1,1], ceil_mode=0) :"
+        f" f32{pooled}, i64{pooled}\n  return %1\n"
+    )
+    text = driver.run_from("trace", trace, "asm", CompileOptions(machine="host", cores=1))
+    columns = [int(n) for n in re.findall(r"@tile \w+, am, f32, \d+x(\d+)", text)]
+    assert columns and min(columns) >= 1024
+
+
 def test_two_results_with_a_general_combiner():
     """Running maximum together with its position: no named reduction."""
     f = Function()

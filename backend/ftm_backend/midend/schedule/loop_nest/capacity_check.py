@@ -15,7 +15,7 @@ from ftm_backend.midend.schedule.loop_nest.iteration_domain import (
     strides_of,
 )
 from ftm_backend.midend.schedule.loop_nest.merged_axes import index_nodes
-from ftm_backend.symbolic import size_hint
+from ftm_backend.symbolic import guarded_equal, size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["MOST_STATEMENTS", "ONE_CORE_WORK", "Stored", "common_domain", "fits_tiles"]
@@ -49,7 +49,32 @@ def fits_tiles(domain: IterationDomain, machine: MachineParameters, stored: Stor
     shape = domain.shape()
     if shape is None:
         return False
-    return not shape.resident or _fits(domain, shape, machine, stored)
+    if not shape.resident:
+        return True
+    return _fits(domain, shape, machine, stored) and not _transposes_operands(domain, shape)
+
+
+def _transposes_operands(domain: IterationDomain, shape: DomainShape) -> bool:
+    """Whether a reduction's large operands would all be loaded against their layout.
+
+    Example: ``silu(x @ a.t()) @ b.t()`` for one row ``x``. A nest of both products holds rows of
+    ``a``, and would load columns of ``b``. In a kernel of its own, the second product reads rows.
+    """
+    against = set(shape.held if shape.transposed else shape.free)
+    for statement in domain.loops:
+        if not statement.is_reduction:
+            continue
+        found = set()
+        for operand in statement.operands:
+            if operand.value.producer in domain.loops:
+                continue
+            strides = domain.coefficients(statement, operand.index)
+            if size_hint(volume([leaf.extent for leaf in strides])) > ONE_CORE_WORK:
+                wide = (leaf for leaf in strides if size_hint(leaf.extent) >= _VECTOR)
+                found |= {leaf in against for leaf in wide if guarded_equal(strides[leaf], 1)}
+        if found == {True}:
+            return True
+    return False
 
 
 def _fits(

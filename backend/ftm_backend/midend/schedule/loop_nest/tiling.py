@@ -25,6 +25,7 @@ from ftm_backend.symbolic import ceildiv, guarded_equal, lower_bound, size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 _WIDE = 1024  # columns that keep vector code busy; axes are joined to reach it
+_SHORT = 16  # reduced columns below this, such as a pooling's window, become rows or loops
 _FEW = 4096  # elements; a smaller tile that is read once has as many columns as possible
 _RUN = 256  # columns that DMA transfers efficiently, if there are few such rows
 _SHARE = 4  # tiles take 1/_SHARE of AM, the rest is for ring buffers
@@ -120,9 +121,18 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
         return [], []
     order = {a: k for k, a in enumerate(axes.axes)}
     columns = _columns(axes, candidates, reduced)
+    parallel = [a for a in candidates if a not in reduced]
+    if parallel and columns[0] in reduced and _elements(columns) < _SHORT:
+        wider = _columns(axes, parallel, reduced)
+        if _elements(wider) >= _SHORT:
+            columns = wider
     rest = [a for a in reversed(axes.axes) if a in candidates and a not in columns]
     rows = _rows(rest, columns, reduced) if rest else []
     return sorted(rows, key=order.__getitem__), sorted(columns, key=order.__getitem__)
+
+
+def _elements(axes: list[TileAxis]) -> int:
+    return size_hint(volume([a.extent for a in axes]))
 
 
 def _columns(
