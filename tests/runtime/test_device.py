@@ -337,6 +337,14 @@ def test_memory_statistics_are_real():
     )
 
 
+def test_large_blocks_begin_at_huge_pages():
+    tensor = torch.ones(3 << 20, device="ftm") + 1
+    torch.ftm.synchronize()
+    found = [s for s in torch.ftm.memory_snapshot() if s["requested_size"] == tensor.nbytes]
+    assert found and all(segment["address"] % (2 << 20) == 0 for segment in found)
+    assert tensor.sum().item() == 2 * (3 << 20)
+
+
 def test_memory_fraction():
     assert torch.ftm.get_per_process_memory_fraction() == 1.0
     torch.ftm.set_per_process_memory_fraction(1e-6)
