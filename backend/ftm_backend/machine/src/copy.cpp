@@ -34,6 +34,45 @@ void strided(T* to, const T* from, int64_t n, int64_t to_step, int64_t from_step
   for (; i < n; ++i, to += to_step, from += from_step) *to = *from;
 }
 
+// Rows of N elements, with the given steps between neighbors: the windows of a small image.
+template <class T, int N>
+void short_rows(uint8_t* to, const uint8_t* from, const CopyDim& rows, const CopyDim& row) {
+  T* t = reinterpret_cast<T*>(to);
+  const T* f = reinterpret_cast<const T*>(from);
+  for (int64_t i = 0; i < rows.extent; ++i, t += rows.to, f += rows.from) {
+    T x[N];
+#pragma GCC unroll 8
+    for (int k = 0; k < N; ++k) x[k] = f[k * row.from];
+#pragma GCC unroll 8
+    for (int k = 0; k < N; ++k) t[k * row.to] = x[k];
+  }
+}
+
+constexpr int64_t kShortRow = 8;
+
+template <class T>
+void short_rows(uint8_t* to, const uint8_t* from, const CopyDim& rows, const CopyDim& row) {
+  switch (row.extent) {
+    case 2: return short_rows<T, 2>(to, from, rows, row);
+    case 3: return short_rows<T, 3>(to, from, rows, row);
+    case 4: return short_rows<T, 4>(to, from, rows, row);
+    case 5: return short_rows<T, 5>(to, from, rows, row);
+    case 6: return short_rows<T, 6>(to, from, rows, row);
+    case 7: return short_rows<T, 7>(to, from, rows, row);
+    default: return short_rows<T, kShortRow>(to, from, rows, row);
+  }
+}
+
+void short_rows(
+    uint8_t* to, const uint8_t* from, const CopyDim& rows, const CopyDim& row, int64_t bytes) {
+  switch (bytes) {
+    case 1: return short_rows<uint8_t>(to, from, rows, row);
+    case 2: return short_rows<uint16_t>(to, from, rows, row);
+    case 4: return short_rows<uint32_t>(to, from, rows, row);
+    default: return short_rows<uint64_t>(to, from, rows, row);
+  }
+}
+
 template <class T>
 void repeat(T* to, const T* from, int64_t n) {
   const T x = *from;
@@ -140,7 +179,8 @@ void copy_elements(
     for (int k = count - 2; k >= 0 && across < 0; --k)
       if ((last.to == 1 && dims[k].from == 1) || (last.from == 1 && dims[k].to == 1)) across = k;
   if (across >= 0 && (last.extent < 4 || dims[across].extent < 4)) across = -1;
-  const bool pair = run && count >= 2;
+  const bool is_short = last.extent <= kShortRow;
+  const bool pair = across < 0 && count >= 2 && (run || is_short);
   const int skip = across >= 0 ? across
                    : pair      ? count - 2
                                : count - 1; // the call executes this loop and the last one
@@ -156,6 +196,8 @@ void copy_elements(
       const TransposeFn transpose = kernels().transpose[log2_of(bytes)];
       if (o.from == 1) transpose(to, o.to, from, last.from, last.extent, o.extent);
       else transpose(to, last.to, from, o.from, o.extent, last.extent);
+    } else if (pair && !run) {
+      short_rows(to, from, dims[count - 2], last, bytes);
     } else if (pair) {
       const CopyDim& o = dims[count - 2];
       runs(to, from, last.extent * bytes, o.extent, o.to * bytes, o.from * bytes);
