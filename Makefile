@@ -130,10 +130,10 @@ build: $(STAMPS)/native
 
 # Sphinx has an environment of its own, which sees the packages of .venv.
 DOCS := build/docs
-$(DOCS)/ready: pyproject.toml
-	$(BIN)/python -m venv $(DOCS)
+$(DOCS)/ready: pyproject.toml | $(STAMPS)/packages
+	$(BIN)/python -m venv --without-pip $(DOCS)
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' > $(DOCS)/requirements.txt
-	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r $(DOCS)/requirements.txt
+	$(BIN)/python -m pip --python $(DOCS)/bin/python install --quiet --disable-pip-version-check -r $(DOCS)/requirements.txt
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
 	  $$($(DOCS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ftm_packages.pth
 	@touch $@

@@ -1,7 +1,7 @@
 """Options and settings of all tests.
 
-The shell's `FTM_` settings do not reach tests. Compiled programs are cached in `build/test-cache`,
-apart from the user's cache.
+The shell's `FTM_` settings do not reach tests. Compiled programs are cached apart from the user's,
+in the folder `TEST_CACHE` or else in `build/test-cache`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import tiers
 
 for _name in [name for name in os.environ if name.startswith("FTM_")]:
     del os.environ[_name]
-os.environ["FTM_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "test-cache")
+os.environ["FTM_CACHE_DIR"] = os.environ.get(
+    "TEST_CACHE", str(Path(__file__).parents[1] / "build" / "test-cache")
+)
 
 
 def pytest_addoption(parser):
@@ -47,9 +49,14 @@ def pytest_ignore_collect(collection_path, config):
     wanted = config.getoption("--tier")
     if collection_path.is_dir():
         return True if wanted == "unit" and tiers.needs_torch(collection_path) else None
-    if wanted and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
-        return True if tiers.tier(collection_path) != wanted else None
-    return None
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    is_other_tier = wanted and tiers.tier(collection_path) != wanted
+    is_unmarked = (
+        config.getoption("markexpr") == "alone"
+        and "pytest.mark.alone" not in collection_path.read_text()
+    )
+    return True if is_other_tier or is_unmarked else None
 
 
 def pytest_collection_modifyitems(items):

@@ -26,10 +26,17 @@ LONG = tuple(
         "e2e/test_lightning",
         "frontends/test_conformance",
         "torch_xla_names/test_programs",
+        "frontends/test_hugging_face",
+        "e2e/test_hugging_face",
+        "e2e/test_sized_by_values",
+        "e2e/test_sharing",
+        "torch_xla_names/test_exit",
+        "torch_xla_names/test_libraries",
+        "frontends/test_readme",
     )
 )
-"""Files with a few tests that take a minute or more. They start first: if one started last, all
-other processes would wait for it."""
+"""Files with a few tests that take half a minute or more. They start first: if one started last,
+all other processes would wait for it."""
 
 _HERE = Path(__file__).parent
 _MENTIONS_TORCH = re.compile(
