@@ -82,6 +82,18 @@ def test_a_schedule_that_is_edited_by_hand_runs(edit: str) -> None:
     np.testing.assert_array_equal(got, np.maximum(x @ w, 0))
 
 
+def test_the_host_runs_a_schedule_of_depth_2() -> None:
+    text = kernels("host", 2)
+    edited = text.replace(printed(text), printed(kernels("m7032", 2)))
+    assembly = driver.run_from("fuse-ops", edited, "asm", options("host", 2))
+    assert assembly != driver.run_from("fuse-ops", text, "asm", options("host", 2))
+    generator = np.random.default_rng(0)
+    x, w = (generator.integers(-3, 4, shape).astype("f4") for shape in ((300, 200), (200, 260)))
+    with Machine(cores=2, checked=True) as machine:
+        (got,) = machine.load(assembler.assemble(assembly)).run([x, w], [])
+    np.testing.assert_array_equal(got, np.maximum(x @ w, 0))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

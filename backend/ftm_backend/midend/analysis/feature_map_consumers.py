@@ -6,16 +6,14 @@ convolution that reads ``relu(batch_norm(x))`` computes it from ``x`` while it l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
 from ftm_backend.midend.schedule.cost import estimate
+from ftm_backend.midend.schedule.gemm.kernel_schedule import can_follow
 from ftm_backend.midend.transforms.tensor.producer_inlining import (
     ReadPosition,
     cuts_of,
@@ -162,7 +160,7 @@ def recompute_feature_map(
                 return None
             replacements[statement] = inlined
         chain.append(replacements.get(statement, statement))
-        if not _can_follow(kernel.kind)(chain[:-1], chain[-1], machine):
+        if not can_follow(kernel.kind, chain[:-1], chain[-1], machine):
             return None
     kind = "computed" if before else kernel.kind
     cycles_before = estimate(kernel.kind, kernel.statements, machine)
@@ -175,14 +173,6 @@ def recompute_feature_map(
         [*before, *chain],
         replacements,
         cycles_after - cycles_before,
-    )
-
-
-def _can_follow(kind: str) -> Callable[[Sequence[Statement], Statement, MachineParameters], bool]:
-    return (
-        col2im.can_follow
-        if kind == "fold"
-        else lambda chain, statement, machine: can_fuse_epilogue(chain, statement)
     )
 
 

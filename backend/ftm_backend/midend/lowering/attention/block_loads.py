@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from ftm_backend.ir.linalg.function import Node, Operand
 from ftm_backend.ir.tile.builder import Index, Mapped
 from ftm_backend.ir.tile.kernel_tree import TileDecl
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, nodes_above
+from ftm_backend.midend.lowering.gemm.block_transfers import (
+    BlockTransfers,
+    Slices,
+    broadcast_mode,
+    nodes_above,
+)
 from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.attention.forward_tiling import nodes_in
 
@@ -44,12 +49,7 @@ class BlockTensors:
             return
         b, dtype = self.blocks.b, operand.value.dtype
         steps = [operand.index.coeffs[axis] for axis in self.axes]
-        broadcast = {
-            (True, True): "full",
-            (False, True): "row",
-            (True, False): "col",
-            (False, False): "one",
-        }[steps[0] != 0, steps[1] != 0]
+        broadcast = broadcast_mode(steps[0] != 0, steps[1] != 0)
         rows, columns = (
             size if step else 1 for size, step in zip(self.max_extents, steps, strict=True)
         )

@@ -8,24 +8,35 @@ position of a block: for each axis its first index and its extent.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.affine import volume as elements_of
 from ftm_backend.ir.linalg.function import Node, Operand, Store, Value
 from ftm_backend.ir.tile.builder import Index, PaddedDim, TileBuilder
 from ftm_backend.ir.tile.index_expr import Expr
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.ir.tile.operands import BufferAddress
 from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 from ftm_backend.symbolic import ceildiv, divides, guarded_equal
 
-__all__ = ["BlockTransfers", "Slices", "TileBody", "nodes_above", "sides"]
+__all__ = ["BlockTransfers", "Slices", "TileBody", "broadcast_mode", "nodes_above", "sides"]
 
 Slices = dict[int, tuple[Index, Index]]
 """For each axis, the first index and the extent of a block."""
 
 Group = Sequence[int]
 """Axes, outermost first."""
+
+
+class Transfer(TypedDict):
+    """The part of a tensor that a transfer moves; see `TileBuilder.load`."""
+
+    offset: Index
+    row_dims: int
+    extents: list[Index]
+    strides: list[int]
 
 
 class BlockTransfers:
@@ -92,7 +103,7 @@ class BlockTransfers:
                 dims.append((extent, stride))
         return dims or [(1, 1)]
 
-    def block(self, access: Affine, slices: Slices, rows: Group, columns: Group) -> dict[str, Any]:
+    def block(self, access: Affine, slices: Slices, rows: Group, columns: Group) -> Transfer:
         """Return the offset, extents, strides and number of row dimensions of a transfer."""
         row_dims, column_dims = (
             self._dims(access, rows, slices),
@@ -105,7 +116,7 @@ class BlockTransfers:
             "strides": [stride for _, stride in row_dims + column_dims],
         }
 
-    def buffer(self, value: Value) -> Any:
+    def buffer(self, value: Value) -> BufferAddress:
         """Return the DDR buffer of ``value``, or of its interior if it has a border.
 
         Raises:
@@ -122,7 +133,7 @@ class BlockTransfers:
         self,
         value: Value,
         access: Affine,
-        tile: Any,
+        tile: TileDecl,
         slot: Index,
         slices: Slices,
         rows: Group,
@@ -139,7 +150,7 @@ class BlockTransfers:
 
     def store(
         self,
-        tile: Any,
+        tile: TileDecl,
         slot: Index,
         dtype: str,
         store: Store,
@@ -164,6 +175,13 @@ def sides(value: Value) -> list[PaddedDim]:
     every = [PaddedDim(*side) for side in zip(border.sizes, border.low, value.shape, strict=True)]
     first = next(k for k, side in enumerate(every) if side.inside != side.whole)
     return every[first:]
+
+
+def broadcast_mode(down: bool, along: bool) -> str:
+    """Return how a map reads a tile whose values depend on the row, and on the column."""
+    if down:
+        return "full" if along else "col"
+    return "row" if along else "one"
 
 
 def nodes_above(nodes: Iterable[Node], leaves: Container[int]) -> list[Node]:
@@ -192,8 +210,8 @@ class TileBody:
         max_extents: tuple[int, int],
         operands: Sequence[Operand],
         outputs: Sequence[tuple[Node, Sequence[Store]]],
-        access: Any,
-        given: Mapping[int, Any],
+        access: Callable[[Affine], Affine],
+        given: Mapping[int, TileDecl],
         ahead: int = 1,
         slots: int = 1,
     ) -> None:
@@ -218,15 +236,7 @@ class TileBody:
             access,
             dict(given),
         )
-        b, extents = (
-            blocks.b,
-            {
-                "full": max_extents,
-                "row": (1, max_extents[1]),
-                "col": (max_extents[0], 1),
-                "one": (1, 1),
-            },
-        )
+        b = blocks.b
         self.outputs = outputs
         self.computed: dict[int, Node] = {
             id(node): node for node, _ in outputs if id(node) not in self.given
@@ -234,28 +244,23 @@ class TileBody:
         inside = nodes_above(self.computed.values(), self.given)
         self.used = {id(node) for node in inside}
         self.positions = list(dict.fromkeys(node.payload for node in inside if node.op == "index"))
-        self.reads = []
+        self.reads: list[tuple[Operand, str, TileDecl]] = []
         for operand in operands:
-            broadcast = self._broadcast_mode(access(operand.index))
-            self.reads.append(
-                (operand, broadcast, b.tile(operand.value.dtype, *extents[broadcast], "am", ahead))
-            )
+            down, along = self._varies(access(operand.index))
+            sides = max_extents[0] if down else 1, max_extents[1] if along else 1
+            tile = b.tile(operand.value.dtype, *sides, "am", ahead)
+            self.reads.append((operand, broadcast_mode(down, along), tile))
         self.tiles = {
             key: b.tile(node.dtype, *max_extents, "am", slots)
             for key, node in self.computed.items()
         }
-        self.after_store: Callable[[Slices, Any, Index], None] | None = None
+        self.after_store: Callable[[Slices, TileDecl, Index], None] | None = None
         """Called with each output's block, tile and slot after its stores have been issued."""
 
-    def _broadcast_mode(self, index: Affine) -> str:
+    def _varies(self, index: Affine) -> tuple[bool, bool]:
+        """Return whether an access depends on the row, and on the column."""
         down = any(index.coeffs[axis] for axis in self.rows)
-        along = any(index.coeffs[axis] for axis in self.columns)
-        return {
-            (True, True): "full",
-            (False, True): "row",
-            (True, False): "col",
-            (False, False): "one",
-        }[down, along]
+        return down, any(index.coeffs[axis] for axis in self.columns)
 
     def build(self, slices: Slices, slot: Index = 0) -> None:
         """Emit load, map and store for the tile at ``slices``; ``slot``: of the given tiles."""
@@ -300,7 +305,7 @@ class TileBody:
             index: self.blocks.address(self.access(index), slices) for index in self.positions
         }
 
-        def body(arguments: Sequence[Any]) -> list[Any]:
+        def body(arguments: Sequence[Node]) -> list[Node]:
             held = dict(zip(given, arguments, strict=False))
             loaded = arguments[len(given) :]
             read = {
@@ -308,7 +313,7 @@ class TileBody:
                 for (o, *_), value in zip(self.reads, loaded, strict=True)
             }
 
-            def leaf(node: Node) -> Any:
+            def leaf(node: Node) -> Node | None:
                 if id(node) in held:
                     return held[id(node)]
                 if node.op == "in":
@@ -325,7 +330,7 @@ class TileBody:
         )
         b.map(rows, columns, ins, [(tile, own, "full") for tile in self.tiles.values()], body)
 
-    def _position(self, index: Affine, start: Index) -> Any:
+    def _position(self, index: Affine, start: Index) -> Node:
         """Return ``index`` inside the map.
 
         Each side of the tile has a single axis with an extent above 1, or axes that merge.

@@ -16,7 +16,7 @@ correct for any number of cores: the schedule's grid is an upper bound of the nu
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.midend.lowering.gemm.block_transfers import Slices
@@ -24,6 +24,9 @@ from ftm_backend.midend.lowering.gemm.emitter import ContractionEmitter
 from ftm_backend.midend.lowering.gemm.panel_step import PanelStep
 
 __all__ = ["PanelLoop"]
+
+
+T = TypeVar("T")
 
 
 class _Range(NamedTuple):
@@ -78,7 +81,8 @@ class PanelLoop(ContractionEmitter):
         )
         return _Range(low, high, step_count)
 
-    def _loops(self, rows: Any, columns: Any) -> tuple[Any, Any]:
+    def _loops(self, rows: T, columns: T) -> tuple[T, T]:
+        """Return the parts of the outer and of the inner loop."""
         return (rows, columns) if self.plan.m_outer else (columns, rows)
 
     def _at(self, number: Index) -> PanelStep:

@@ -12,7 +12,7 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
-from ftm_backend.midend.lowering.gemm.block_transfers import Slices
+from ftm_backend.midend.lowering.gemm.block_transfers import Slices, broadcast_mode
 from ftm_backend.midend.lowering.gemm.im2col_operand import box_strides
 from ftm_backend.midend.lowering.gemm.prologue import OperandPrologue
 from ftm_backend.midend.lowering.gemm.window_box import WindowBox
@@ -52,13 +52,8 @@ class PrologueBox:
         strides, rows = self._strides(operand), self.box.row_sides
         down, along = any(strides[:rows]), any(strides[rows:])
         extents = self.tile.rows if down else 1, self.tile.columns if along else 1
-        broadcast = {
-            (True, True): "full",
-            (False, True): "row",
-            (True, False): "col",
-            (False, False): "one",
-        }[down, along]
-        return broadcast, self.box.blocks.b.tile(operand.value.dtype, *extents, "am", slots)
+        tile = self.box.blocks.b.tile(operand.value.dtype, *extents, "am", slots)
+        return broadcast_mode(down, along), tile
 
     def _strides(self, operand: Operand) -> tuple[int, ...]:
         strides = box_strides(self.box.sides, self.box.axes, self.access(operand.index))

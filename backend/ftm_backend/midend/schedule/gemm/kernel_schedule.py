@@ -8,6 +8,7 @@ from dataclasses import replace
 from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import split_off_sums
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index
 from ftm_backend.midend.schedule.gemm.contraction_schedule import (
@@ -20,7 +21,7 @@ from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["KINDS", "choose_schedule", "schedule_statements", "scheduled"]
+__all__ = ["KINDS", "can_follow", "choose_schedule", "schedule_statements", "scheduled"]
 
 KINDS = ("contraction", "computed", "summed", "fold")
 """Kinds of kernels that have a `Schedule`: alone, with prologue, with sums, with col2im."""
@@ -64,6 +65,22 @@ def schedule_statements(
     if found is None or (sums and (found.plan is None or found.plan.depth == 1)):
         return None
     return replace(found, sums=tuple(sums))
+
+
+def can_follow(
+    kind: str, chain: Sequence[Statement], statement: Statement, machine: MachineParameters
+) -> bool:
+    """Whether a statement can be fused into the epilogue of a kernel.
+
+    Args:
+        kind: ``fold``, or another one of ``KINDS``.
+        chain: The product and its present epilogue.
+        statement: The statement.
+        machine: The target.
+    """
+    if kind == "fold":
+        return col2im.can_follow(chain, statement, machine)
+    return can_fuse_epilogue(chain, statement)
 
 
 def scheduled(kernel: Kernel) -> OperandRoles | None:

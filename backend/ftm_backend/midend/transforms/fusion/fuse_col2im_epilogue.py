@@ -15,8 +15,8 @@ from functools import partial
 from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.midend.analysis.use_def import homes
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.schedule.cost import bytes_of, estimate, traffic_cycles
+from ftm_backend.midend.schedule.gemm.kernel_schedule import can_follow
 from ftm_backend.midend.transforms.fusion.fusion_rule import (
     IMPOSSIBLE,
     Candidate,
@@ -65,7 +65,7 @@ def _following(context: FusionContext, fold: Kernel, user: Kernel) -> list[State
         are_ready = set(user.inputs).issuperset(others) and later.isdisjoint(homes(others))
         if not are_ready or not uses.are_intact(others, fold, user):
             break
-        if not col2im.can_follow([*fold.statements, *found], readers[0], context.machine):
+        if not can_follow("fold", [*fold.statements, *found], readers[0], context.machine):
             break
         found.append(readers[0])
         (made,) = readers[0].writes()
