@@ -92,12 +92,10 @@ class _Lowering:
 
     def _declare(self) -> None:
         b, pattern, plan, blocks = self.b, self.pattern, self.plan, self.blocks
-        d, v, acc_dtype, parts = (
-            pattern.extents[self.d],
-            pattern.extents[self.v],
-            pattern.accumulator,
-            plan.parts,
-        )
+        d = pattern.extents[self.d]
+        v = pattern.extents[self.v]
+        acc_dtype = pattern.accumulator
+        parts = plan.parts
         self.q = BlockOperand(blocks, pattern.q, (self.m, self.d), (plan.m, d), "am")
         self.q.declare(2 * parts if self.q.transposed else parts, parts if self.q.transposed else 1)
         self.q_transposed = b.tile(pattern.q.dtype, d, plan.m, depth=parts)

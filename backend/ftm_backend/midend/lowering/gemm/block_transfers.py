@@ -105,10 +105,8 @@ class BlockTransfers:
 
     def block(self, access: Affine, slices: Slices, rows: Group, columns: Group) -> Transfer:
         """Return the offset, extents, strides and number of row dimensions of a transfer."""
-        row_dims, column_dims = (
-            self._dims(access, rows, slices),
-            self._dims(access, columns, slices),
-        )
+        row_dims = self._dims(access, rows, slices)
+        column_dims = self._dims(access, columns, slices)
         return {
             "offset": self.address(access, slices),
             "row_dims": len(row_dims),
@@ -229,13 +227,11 @@ class TileBody:
             ahead: Slots of loaded tiles.
             slots: Slots of computed tiles.
         """
-        self.blocks, self.rows, self.columns, self.access, self.given = (
-            blocks,
-            rows,
-            columns,
-            access,
-            dict(given),
-        )
+        self.blocks = blocks
+        self.rows = rows
+        self.columns = columns
+        self.access = access
+        self.given = dict(given)
         b = blocks.b
         self.outputs = outputs
         self.computed: dict[int, Node] = {
@@ -324,10 +320,8 @@ class TileBody:
 
             return mapped(b, list(self.computed.values()), leaf)
 
-        rows, columns = (
-            self.blocks.count(self.rows, slices),
-            self.blocks.count(self.columns, slices),
-        )
+        rows = self.blocks.count(self.rows, slices)
+        columns = self.blocks.count(self.columns, slices)
         b.map(rows, columns, ins, [(tile, own, "full") for tile in self.tiles.values()], body)
 
     def _position(self, index: Affine, start: Index) -> Node:

@@ -53,10 +53,8 @@ class _Builder:
     ) -> None:
         self.kernel, self.pattern, self.plan, self.b = kernel, pattern, plan, b
         self.dw, self.form = pattern.dw, pattern.dw.form
-        self.blocks, self.dx_blocks = (
-            BlockTransfers(b, self.form.extents),
-            BlockTransfers(b, pattern.dx_form.extents),
-        )
+        self.blocks = BlockTransfers(b, self.form.extents)
+        self.dx_blocks = BlockTransfers(b, pattern.dx_form.extents)
         self.core, self.cores = kernel.core(b)
         self.low, self.high = core_share(b, kernel, pattern.channels)
         geometry = col2im.roles_of([pattern.dx]).col2im

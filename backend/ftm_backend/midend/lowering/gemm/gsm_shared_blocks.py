@@ -21,13 +21,11 @@ class GsmSharedBlocks:
     def __init__(self, blocks: BlockTransfers, roles: OperandRoles) -> None:
         """Declare the slots."""
         assert roles.plan is not None, "an empty result is not computed"
-        self.blocks, self.b, self.roles, self.form, self.plan = (
-            blocks,
-            blocks.b,
-            roles,
-            roles.form,
-            roles.plan,
-        )
+        self.blocks = blocks
+        self.b = blocks.b
+        self.roles = roles
+        self.form = roles.form
+        self.plan = roles.plan
         n, k, transposed = self.plan.n.elements, self.plan.k.elements, self.plan.b_layout != "plain"
         self.inside = prod(self.form.sizes(self.form.n[1:]))
         gsm_slot = (

@@ -251,10 +251,8 @@ class PanelOperands:
         """Emit B's prologue and transposition for the step, unless B is resident already."""
         b, plan = self.b, self.plan
         if plan.b_layout == "transposed" or self.b_prologue is not None:
-            slot, loaded = (
-                self.b_ring.slot(step) if self.b_ring.resident else 0,
-                b.rem(step.number, 2),
-            )
+            slot = self.b_ring.slot(step) if self.b_ring.resident else 0
+            loaded = b.rem(step.number, 2)
             with b.where(
                 *(
                     [("eq", step.inner, 0)]

@@ -13,14 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
-from ftm_backend.ir.linalg.function import (
-    FunctionResult,
-    Node,
-    Operand,
-    Statement,
-    Store,
-    Value,
-)
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, Value
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.linalg.strided_layout import Strided, merged
 from ftm_backend.ir.tile.builder import Index
@@ -204,10 +197,8 @@ class ReductionEpilogue:
             slot: The tile's slot.
         """
         b = self.blocks.b
-        rows, columns = (
-            self.blocks.count(self.rows, slices),
-            self.blocks.count(self.columns, slices),
-        )
+        rows = self.blocks.count(self.rows, slices)
+        columns = self.blocks.count(self.columns, slices)
         for statement in self.roles.sums:
             (result,) = statement.results
             before = [o.value for o in statement.operands if o.value in self.tiles]

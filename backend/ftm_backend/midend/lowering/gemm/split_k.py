@@ -164,10 +164,8 @@ class SplitKPanels(PanelLoop):
     def _add_partial_sum(self, slices: Slices, chunk: Index, slot: Index) -> None:
         """Add a received partial sum to this core's own."""
         kind = self.roles.contraction.accumulator
-        name, c = (
-            "arith.addf" if kind.startswith("f") else "arith.addi",
-            (self.c_tile, chunk, "full"),
-        )
+        name = "arith.addf" if kind.startswith("f") else "arith.addi"
+        c = (self.c_tile, chunk, "full")
         self.b.map(
             *self._extents(slices),
             [c, (self.arrived, slot, "full")],

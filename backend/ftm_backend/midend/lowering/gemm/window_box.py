@@ -80,10 +80,8 @@ class WindowBox:
             strides: The sides' strides, if ``value`` is not the tensor of ``sides``.
             tile_extents: Whether ``value`` has the rows and the columns.
         """
-        extents, strides = (
-            self._lengths(slices),
-            [side.unit for side in self.sides] if strides is None else list(strides),
-        )
+        extents = self._lengths(slices)
+        strides = [side.unit for side in self.sides] if strides is None else list(strides)
         first = self._corner(access, slices, strides)
         whole = (self.row_sides, len(self.sides) - self.row_sides)
         rows, columns = (

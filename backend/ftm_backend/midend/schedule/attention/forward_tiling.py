@@ -128,11 +128,9 @@ def _cost(
     facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int
 ) -> AttentionTiling | None:
     *batch, rows, columns, d, v = facts.extents
-    acc_dtype, size, moved = (
-        facts.acc_dtype,
-        ELEMENT_BYTES[facts.acc_dtype],
-        ELEMENT_BYTES[facts.dtype],
-    )
+    acc_dtype = facts.acc_dtype
+    size = ELEMENT_BYTES[facts.acc_dtype]
+    moved = ELEMENT_BYTES[facts.dtype]
     operand_bytes = 2 * n * (d + v) * moved
     space = "sm" if facts.plain and operand_bytes <= machine.sm_bytes else "am"
     held = n * m * (
@@ -237,10 +235,8 @@ class _Moves:
             units: Units of the busiest core.
         """
         block, last = self.keys + self.values + self.score_tensors, self.results / self.parts
-        begins, goes_on = (
-            self._step(computing, block + self.queries + last),
-            self._step(computing, block),
-        )
+        begins = self._step(computing, block + self.queries + last)
+        goes_on = self._step(computing, block)
         ends = self._step(computing, block + self.results - last)
         most = units * (begins + (blocks - 2) * goes_on + ends)
         over = (

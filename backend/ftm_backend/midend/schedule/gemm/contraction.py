@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement
@@ -38,7 +37,6 @@ __all__ = [
     "match",
     "merge_loops",
     "overlaps",
-    "volume",
 ]
 
 _WIDENING = {"arith.extf", "arith.extsi"}
@@ -323,8 +321,3 @@ def merge_loops(
         Affine(x.const, tuple(x.coeffs[loop] for loop in inner_loops)) for x in accesses
     )
     return tuple(extents), merged, over_axes
-
-
-def volume(form: ContractionForm, group: Sequence[int]) -> int:
-    """Return the number of elements of a group."""
-    return prod(form.sizes(group))

@@ -126,9 +126,7 @@ def _other_accesses(
 
 
 def assign_operands(
-    statements: Sequence[Statement],
-    machine: MachineParameters,
-    producers: Sequence[Statement] = (),
+    statements: Sequence[Statement], machine: MachineParameters, producers: Sequence[Statement] = ()
 ) -> tuple[OperandRoles, OperandRoles] | None:
     """Return a contraction as it is written, and transposed.
 

@@ -63,11 +63,9 @@ class BlockExtents:
     def scaled(self, factor: float) -> BlockExtents:
         """Return a copy with all extents multiplied by ``factor``."""
         result = copy(self)
-        result.full, result.last, result.mean = (
-            self.full * factor,
-            self.last * factor,
-            self.mean * factor,
-        )
+        result.full = self.full * factor
+        result.last = self.last * factor
+        result.mean = self.mean * factor
         return result
 
     def mean_of(self, cost: Callable[[Any], Any]) -> Any:

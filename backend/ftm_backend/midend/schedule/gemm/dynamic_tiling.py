@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.schedule.gemm.synchronous_search import synchronous_schedule
@@ -66,12 +65,7 @@ def dynamic_cut(cut: TileCut, extents: Sequence[int]) -> TileCut:
 
     A tile that covers a dimension covers it for every size.
     """
-    extents = tuple(extents) or (1,)
-    extent, inside, outside = (
-        extents[cut.dim],
-        prod(extents[cut.dim + 1 :]),
-        prod(extents[: cut.dim]),
-    )
+    extent, inside, outside = cut.around(extents)
     size = extent if cut.size == size_hint(extent) else cut.size
     return TileCut(cut.dim, size, size * inside, outside * ceildiv(extent, size))
 
@@ -82,12 +76,7 @@ def balanced_cut(cut: TileCut, extents: Sequence[int], quantum: int, cores: int)
     Tiles of the size chosen for the hint would leave small sizes to a single core. The tiles are
     at most that large, and each core gets the same number of them.
     """
-    extents = tuple(extents) or (1,)
-    extent, inside, outside = (
-        extents[cut.dim],
-        prod(extents[cut.dim + 1 :]),
-        prod(extents[: cut.dim]),
-    )
+    extent, inside, outside = cut.around(extents)
     if (
         not isinstance(extent, SymInt)
         or isinstance(cut.size, SymInt)

@@ -74,20 +74,12 @@ class PricedPlan:
             scalar_instructions * scalar
             + transfers.loads * (machine.issue_cycles + SCALARS["load"] * scalar)
         )
-        self.load_outer, self.load_inner = masks.by_loop(transfers.load_a, transfers.load_b)
-        self.prepare_outer, self.prepare_inner = masks.by_loop(
-            g.a_prologue_cycles, g.b_prepare_cycles
-        )
-        load_again = self.load_inner * (transfers.rate / transfers.again_rate)
-        load_both, stores, panels = (
-            self.load_outer + self.load_inner,
-            g.mean_chunks * transfers.store,
-            self.outer * self.inner,
-        )
-        step, first = (
-            self.work + self.prepare_inner,
-            self.work + g.a_prologue_cycles + g.b_prepare_cycles,
-        )
+        load_outer, load_inner = masks.by_loop(transfers.load_a, transfers.load_b)
+        _, prepare_inner = masks.by_loop(g.a_prologue_cycles, g.b_prepare_cycles)
+        load_again = load_inner * (transfers.rate / transfers.again_rate)
+        load_both, stores = load_outer + load_inner, g.mean_chunks * transfers.store
+        panels, step = self.outer * self.inner, self.work + prepare_inner
+        first = self.work + g.a_prologue_cycles + g.b_prepare_cycles
         fresh = self._panel(first, load_both, masks.shared)
         total = panels * fresh
         if masks.keep.any():
@@ -96,10 +88,8 @@ class PricedPlan:
         # The wait for the first step is counted separately. No store overlaps the first step, and
         # no load overlaps the last one.
         kept = masks.keep & (self.inner > 1)
-        load, ended = (
-            np.where(kept, load_again, load_both),
-            np.where(kept, step, first) + g.epilogue_cycles,
-        )
+        load = np.where(kept, load_again, load_both)
+        ended = np.where(kept, step, first) + g.epilogue_cycles
         finish_last_panel = ended / g.mean_chunks + (g.mean_chunks - 1) * transfers.last_store
         several_steps = np.maximum(first, load_both) - np.maximum(
             2 * first + g.epilogue_cycles, 2 * load_both + stores
@@ -202,10 +192,8 @@ class PricedPlan:
         Without barriers.
         """
         g = self.grid
-        chunk_fraction, busy = (
-            g.deferred_chunks / g.chunks,
-            cost_rules.pieces(g.chunks, g.deferred_chunks),
-        )
+        chunk_fraction = g.deferred_chunks / g.chunks
+        busy = cost_rules.pieces(g.chunks, g.deferred_chunks)
         with_chunks = np.maximum(
             step + chunk_fraction * g.epilogue_cycles,
             load * self.transfers.slower + g.deferred_chunks * self.transfers.store,
@@ -299,14 +287,6 @@ class PricedPlan:
                 array = array[number if len(array) > 1 else 0]
             return array[at if len(array) > 1 else 0].item() if array.ndim else array.item()
 
-        outer, inner, blocks = pick(self.outer), pick(self.inner), pick(g.k_blocks)
-        load_outer, load_inner = pick(self.load_outer), pick(self.load_inner)
-        visits = 1 if choice.keep else inner
-        dma = outer * blocks * (visits * load_outer + inner * load_inner)
-        prepare = (
-            outer * blocks * (visits * pick(self.prepare_outer) + inner * pick(self.prepare_inner))
-        )
-        compute = outer * inner * (blocks * pick(self.work) + pick(g.epilogue_cycles)) + prepare
         return Schedule(
             depth=2,
             m=g.cuts[0][m],
@@ -329,8 +309,6 @@ class PricedPlan:
             col2im_c=self.problem.col2im is not None,
             deferred_chunks=pick(g.deferred_chunks) if pick(self.deferred_chunks) else 0,
             cycles=self.best[number] / (GSM_PENALTY if choice.b_in_gsm else 1.0),
-            compute_cycles=float(compute),
-            dma_cycles=float(dma + outer * inner * pick(g.chunks) * pick(self.transfers.store)),
         )
 
 

@@ -85,20 +85,14 @@ class PanelSearchSpace:
         self.cuts = self._cuts(sampling)
         (ms, ns, ks) = self.cuts
         self.m_extents = BlockExtents(ms, problem.m, 0)
-        self.n_extents, self.k_extents = (
-            BlockExtents(ns, problem.n, 2, problem.col2im is not None),
-            BlockExtents(ks, problem.k, 3),
-        )
-        self.m_tile, self.n_tile, self.k_tile = (
-            self.m_extents.full,
-            self.n_extents.full,
-            self.k_extents.full,
-        )
-        m_blocks, self.n_blocks, self.k_blocks = (
-            self.m_extents.blocks,
-            self.n_extents.blocks,
-            self.k_extents.blocks,
-        )
+        self.n_extents = BlockExtents(ns, problem.n, 2, problem.col2im is not None)
+        self.k_extents = BlockExtents(ks, problem.k, 3)
+        self.m_tile = self.m_extents.full
+        self.n_tile = self.n_extents.full
+        self.k_tile = self.k_extents.full
+        m_blocks = self.m_extents.blocks
+        self.n_blocks = self.n_extents.blocks
+        self.k_blocks = self.k_extents.blocks
         self._set_windows(ms, ks)
         self.panels = self._panel_count(m_blocks, sampling)
         self.chunks = cost_rules.pieces(m_blocks, self.panels)
@@ -216,10 +210,8 @@ class PanelSearchSpace:
         self.moved_b, self.elements_b = operand_traffic(
             self.machine, p.b, k, n, self.b_layout != "plain"
         )
-        self.moved_b, self.elements_b = (
-            self.moved_b * p.b_prologue.full_loads,
-            self.elements_b * p.b_prologue.full_loads,
-        )
+        self.moved_b = self.moved_b * p.b_prologue.full_loads
+        self.elements_b = self.elements_b * p.b_prologue.full_loads
         self.split_rows = p.split_rows and self.b_layout == "plain"
         self.moved_b_split: Any = self.moved_b
         if self.split_rows:
@@ -391,10 +383,8 @@ class PanelSearchSpace:
         Columns are weighted by their elements, and by their traffic of B and of C.
         """
         p, n, trips = self.problem, self.n_extents, self.column_waves
-        rows, columns = (
-            np.minimum(self.rows, self.groups[0]),
-            np.minimum(self.n_blocks, self.groups[1]),
-        )
+        rows = np.minimum(self.rows, self.groups[0])
+        columns = np.minimum(self.n_blocks, self.groups[1])
         self.busy_row_groups = np.maximum(
             np.minimum(
                 self.batch

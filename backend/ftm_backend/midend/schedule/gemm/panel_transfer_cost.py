@@ -39,11 +39,7 @@ class PanelTransferCost:
     """
 
     def __init__(
-        self,
-        grid: PanelSearchSpace,
-        masks: ChoiceMasks,
-        overlaps: Any,
-        deferred: Any,
+        self, grid: PanelSearchSpace, masks: ChoiceMasks, overlaps: Any, deferred: Any
     ) -> None:
         """Compute the cycles.
 
@@ -99,11 +95,9 @@ class PanelTransferCost:
             """
             own_a, own_b, own_c = of_rows * one_a, of_columns * b, stores * c
             traffic = np.maximum(own_a + own_b + own_c, 1.0)
-            for_rows, for_columns, stored = (
-                of_rows * all_a / traffic,
-                of_columns * all_b / traffic,
-                own_c / traffic,
-            )
+            for_rows = of_rows * all_a / traffic
+            for_columns = of_columns * all_b / traffic
+            stored = own_c / traffic
             return lambda rows, of_b, of_c: np.maximum(
                 (for_rows + stored * of_c) * rows + for_columns * of_b, 1.0
             )
@@ -113,10 +107,8 @@ class PanelTransferCost:
                 np.minimum(machine.ddr_bandwidth / cores, machine.core_bandwidth) / machine.clock_hz
             )
 
-        once_a, once_b = (
-            1 / np.where(masks.keep_a, g.column_waves, 1),
-            1 / np.where(masks.keep_b, g.row_waves, 1),
-        )
+        once_a = 1 / np.where(masks.keep_a, g.column_waves, 1)
+        once_b = 1 / np.where(masks.keep_b, g.row_waves, 1)
         cores = sharing(once_a, once_b, 1.0)(
             g.busy_row_groups, g.busy_column_groups_b, g.busy_column_groups_c
         )
@@ -127,15 +119,11 @@ class PanelTransferCost:
             of_rows = waves(g.rows, g.row_waves, g.groups[0], g.busy_row_groups)
             of_columns = waves(g.n_blocks, g.column_waves, g.groups[1], g.busy_column_groups_b)
             kept = masks.keep & (self._inner > 1)
-            inner_a, inner_b = (
-                np.where(kept & masks.m_outer, 0.0, 1.0),
-                np.where(kept & ~masks.m_outer & ~masks.fills_during_panel, 0.0, 1.0),
-            )
+            inner_a = np.where(kept & masks.m_outer, 0.0, 1.0)
+            inner_b = np.where(kept & ~masks.m_outer & ~masks.fills_during_panel, 0.0, 1.0)
             mixed = masks.exchanges_once & kept
             stores_per_load = np.where(
-                self._deferred,
-                g.mean_chunks / (g.k_blocks * g.deferred_chunks),
-                1 / g.k_blocks,
+                self._deferred, g.mean_chunks / (g.k_blocks * g.deferred_chunks), 1 / g.k_blocks
             )
             stores_per_load = np.where(
                 mixed, 1.0, np.where(self._outer * self._inner == 1, 0.0, stores_per_load)
@@ -162,11 +150,9 @@ class PanelTransferCost:
                 rate_of(all_a * g.busy_row_groups / one_a),
                 loading,
             )
-            self.rate, self.again_rate, cores = (
-                loading,
-                again,
-                np.where(masks.shared, active_cores, cores),
-            )
+            self.rate = loading
+            self.again_rate = again
+            cores = np.where(masks.shared, active_cores, cores)
         self.slower = self.again_rate / self.store_rate
         self.gsm_rate = machine.gsm_bytes_per_cycle / cores
 

@@ -105,8 +105,6 @@ class Schedule:
 
     cycles: float = 0.0
     """Modelled cycles of the busiest core."""
-    compute_cycles: float = 0.0
-    dma_cycles: float = 0.0
 
     @property
     def panels(self) -> int:

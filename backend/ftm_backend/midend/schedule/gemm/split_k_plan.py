@@ -103,7 +103,7 @@ class _Splits(PanelSearchSpace):
     def cheapest(self) -> Schedule | None:
         """Return the cheapest schedule; None if nothing fits."""
         space, fits = self._check_capacity()
-        trans_a, computing, moving, total = self._cycles()
+        trans_a, total = self._cycles()
         total = np.where(fits, total, inf)
         at = np.unravel_index(total.argmin(), total.shape)
         if total[at] == inf:
@@ -128,8 +128,6 @@ class _Splits(PanelSearchSpace):
             b_layout=self.b_layout,
             transpose_c=self.transpose_c,
             cycles=pick(total),
-            compute_cycles=pick(computing),
-            dma_cycles=pick(moving),
         )
 
     def _check_capacity(self) -> tuple[Any, Any]:
@@ -139,10 +137,8 @@ class _Splits(PanelSearchSpace):
         """
         p, machine = self.problem, self.machine
         a = 2 * self.chunks * slot_bytes(self.block, 1, ELEMENT_BYTES[p.a.dtype])
-        own_chunks, transposed = (
-            cost_rules.pieces(self.chunks, self.k_groups),
-            self.b_layout == "transposed",
-        )
+        own_chunks = cost_rules.pieces(self.chunks, self.k_groups)
+        transposed = self.b_layout == "transposed"
         b_slots = 2 * p.b_prologue.tiles + 1 + transposed if p.b_prologue.tiles else 2 + transposed
         walking = self.b_tile * b_slots + parameter_bytes(
             p, self.k_tile, self.n_tile, self.b_layout
@@ -162,24 +158,20 @@ class _Splits(PanelSearchSpace):
         is_divisible = (self.k_blocks >= self.k_groups) & (self.n_blocks <= self.groups[1])
         return in_gsm, is_divisible & (am <= machine.am_bytes) & (gsm <= machine.gsm_bytes)
 
-    def _cycles(self) -> tuple[Any, Any, Any, Any]:
-        """Return whether DMA transposes A, and the cycles of compute, of DMA, and in total."""
+    def _cycles(self) -> tuple[Any, Any]:
+        """Return whether DMA transposes A, and the cycles."""
         p, machine = self.problem, self.machine
         rate = cost_rules.bytes_per_cycle(machine, machine.cores)
         plain = cost_rules.transfer_cycles(machine, self.moved_a / rate, 0.0, self.elements_a)
         other = cost_rules.transfer_cycles(
             machine, self.moved_a_transposed / rate, 0.0, self.elements_a_transposed
         )
-        load_a, load_b = (
-            np.minimum(plain, other),
-            cost_rules.transfer_cycles(machine, self.moved_b / rate, 0.0, self.elements_b),
-        )
+        load_a = np.minimum(plain, other)
+        load_b = cost_rules.transfer_cycles(machine, self.moved_b / rate, 0.0, self.elements_b)
         load_a = load_a + machine.dma_latency * (p.a_prologue.further_loads)
         load_b = load_b + machine.dma_latency * (p.b_prologue.further_loads)
-        steps, own_chunks = (
-            cost_rules.pieces(self.k_blocks, self.k_groups),
-            cost_rules.pieces(self.chunks, self.k_groups),
-        )
+        steps = cost_rules.pieces(self.k_blocks, self.k_groups)
+        own_chunks = cost_rules.pieces(self.chunks, self.k_groups)
         scalar = SCALARS["step"] * machine.scalar_latency + self.chunks * (
             machine.issue_cycles + SCALARS["load"] * machine.scalar_latency
         )
@@ -210,10 +202,4 @@ class _Splits(PanelSearchSpace):
         ending = (
             part + finishing + (own_chunks - 1) * np.maximum(finishing, self.body + stores) + stores
         )
-        computing = steps * step + own_chunks * finishing
-        return (
-            other < plain,
-            computing,
-            moving + own_chunks * stores,
-            walking + ending + _BARRIERS * machine.barrier_cycles,
-        )
+        return other < plain, walking + ending + _BARRIERS * machine.barrier_cycles

@@ -61,11 +61,10 @@ def _axis(values: Sequence[Any], position: int) -> Any:
 
 def _micro_kernels(extents: Sequence[int], cut: TileCut, quantum: int) -> int:
     """Return the micro-kernel blocks of ``quantum`` elements in all of the group's tiles."""
-    extents = tuple(extents) or (1,)
-    extent, inside = extents[cut.dim], prod(extents[cut.dim + 1 :])
+    extent, inside, outside = cut.around(extents)
     full, tail = divmod(extent, cut.size)
     each, last = ceil(cut.size * inside / quantum), ceil(tail * inside / quantum)
-    return prod(extents[: cut.dim]) * (full * each + last)
+    return outside * (full * each + last)
 
 
 def _transfer_cycles(
@@ -254,7 +253,7 @@ class _Nest:
         self.trans_a, self.trans_b = a_trans < a_plain, b_trans + transpose_b < b_plain
         # Accumulation has a latency: a small block of C does not fill the FMA pipelines.
         per_k = np.maximum(t.m * t.n_vectors / machine.fma_units, t.kernels * machine.fma_latency)
-        self.compute_cycles = (
+        computing = (
             self.work * (t.kernels * k_blocks * machine.mm_overhead + t.k * per_k)
             + np.where(self.trans_b, transpose_b, 0)
             + self.steps * (k_blocks + 1) * machine.issue_cycles
@@ -262,15 +261,13 @@ class _Nest:
         transfers = (
             self.a_passes * m_blocks * k_blocks + self.b_passes * n_blocks * k_blocks + self.steps
         )
-        self.dma_cycles = (
+        moving = (
             np.where(self.trans_a, a_trans, a_plain)
             + np.where(self.trans_b, b_trans, b_plain)
             + self.work * t.store
             + transfers * machine.dma_latency
         )
-        total = cost_rules.tile_loop_cycles(
-            machine, self.compute_cycles, self.dma_cycles, self.steps * k_blocks
-        )
+        total = cost_rules.tile_loop_cycles(machine, computing, moving, self.steps * k_blocks)
         return np.where(self.fits, total + np.where(t.cores > 1, machine.barrier_cycles, 0.0), inf)
 
     def schedule(self) -> Schedule:
@@ -301,6 +298,4 @@ class _Nest:
             row_groups=groups(of_rows),
             column_groups=groups(of_columns),
             cycles=self.cycles,
-            compute_cycles=pick(self.compute_cycles),
-            dma_cycles=pick(self.dma_cycles),
         )

@@ -168,6 +168,11 @@ class TileCut:
     blocks: int
     """Number of tiles that cover the group."""
 
+    def around(self, extents: Sequence[int]) -> tuple[int, int, int]:
+        """Return the extent of the cut dimension, and the elements inside and outside of it."""
+        extents = tuple(extents) or (1,)
+        return extents[self.dim], prod(extents[self.dim + 1 :]), prod(extents[: self.dim])
+
 
 def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[TileCut]:
     """Return the candidate tiles of a group: balanced sub-ranges that grow by about 1.5.

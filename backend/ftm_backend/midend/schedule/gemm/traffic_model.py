@@ -160,11 +160,9 @@ def box_cycles(machine: MachineParameters, problem: TilingProblem, lengths: Sequ
 
 def box_bytes(problem: TilingProblem, lengths: Sequence[Any]) -> Any:
     """Return the scratchpad bytes of the other operands of a box's prologue, double-buffered."""
-    item, rows, columns = (
-        ELEMENT_BYTES[problem.a.dtype],
-        prod(lengths[:-COLUMN_SIDES]),
-        prod(lengths[-COLUMN_SIDES:]),
-    )
+    item = ELEMENT_BYTES[problem.a.dtype]
+    rows = prod(lengths[:-COLUMN_SIDES])
+    columns = prod(lengths[-COLUMN_SIDES:])
     parameters = problem.a_prologue.broadcasts * (
         slot_bytes(rows, 1, item) + slot_bytes(1, columns, item)
     )
