@@ -75,7 +75,8 @@ def stages(trace: Path, folder: Path) -> str:
 def list_passes() -> list[str]:
     with redirect_stdout(StringIO()) as printed:
         assert ftm_opt.main(["--list-passes", *MACHINE]) == 0
-    return [line.split()[0] for line in printed.getvalue().splitlines()]
+    applying, *_ = printed.getvalue().split("\n\n")  # then the passes of other machines
+    return [line.split()[0] for line in applying.splitlines()]
 
 
 PASSES = list_passes()
