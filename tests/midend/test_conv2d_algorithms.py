@@ -51,6 +51,8 @@ class Convolution:
         self.images, self.channels = pick(1, 2, 5), pick(1, 3, 17, 32)
         self.filters = pick(1, 6, 20) if op != DEPTHWISE else self.channels
         self.groups = self.channels if op == DEPTHWISE else 1 if op == DENSE else pick(1, 2, 3)
+        if op == WEIGHT_GRADIENT and pick(0, 0, 1):  # of a depthwise convolution
+            self.channels, self.filters, self.groups = 1, 1, pick(2, 17)
         if op in (GROUPED, WEIGHT_GRADIENT):
             self.channels, self.filters = self.groups * self.channels, self.groups * self.filters
         winograd = op != DEPTHWISE and pick(0, 1, 1)

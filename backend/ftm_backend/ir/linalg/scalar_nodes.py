@@ -7,11 +7,27 @@ random numbers as affine accesses, like the address of an operand.
 
 from __future__ import annotations
 
-from ftm_backend.ir.linalg.affine import Affine
-from ftm_backend.ir.linalg.function import FunctionResult, Node, walk
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ftm_backend.ir.linalg.affine import Affine, row_major
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
+from ftm_backend.ir.linalg.origin import Origin
 from ftm_backend.symbolic import guarded_equal
 
-__all__ = ["combined", "constant", "gather_index", "identity", "operation", "recognize_reduction"]
+__all__ = [
+    "combined",
+    "constant",
+    "elementwise",
+    "gather_index",
+    "identity",
+    "loop_nest",
+    "operands_of",
+    "operation",
+    "reading",
+    "recognize_reduction",
+    "substitute",
+]
 
 _REDUCTIONS = {
     "arith.addf": "sum",
@@ -72,6 +88,85 @@ def _affine(name: str, operands: tuple[Node, ...]) -> Node | None:
     rank = len((left if left.op == "index" else right).payload.coeffs)
     a, b = (n.payload if n.op == "index" else Affine.constant(n.payload, rank) for n in operands)
     return Node("index", "i64", payload=a + (b if name == "arith.addi" else b.scaled(-1)))
+
+
+def substitute(
+    roots: Iterable[Node], replacement: Callable[[Node], Node | None]
+) -> dict[Node, Node]:
+    """Return what each node of some bodies becomes when others replace nodes of it.
+
+    Args:
+        roots: The bodies.
+        replacement: Returns what replaces a node and all that it is computed from; None for a node
+            that only gets new operands.
+    """
+    done: dict[Node, Node] = {}
+    for node in walk(roots):
+        new = replacement(node)
+        if new is None:
+            operands = tuple(done[each] for each in node.operands)
+            is_same = operands == node.operands
+            new = node if is_same else Node(node.op, node.dtype, operands, node.payload)
+        done[node] = new
+    return done
+
+
+def operands_of(roots: Iterable[Node]) -> list[Operand]:
+    """Return the operands that bodies read, each once."""
+    return list(dict.fromkeys(node.payload for node in walk(roots) if node.op == "in"))
+
+
+def elementwise(value: Value, element: Node, origins: tuple[Origin, ...] = ()) -> Statement:
+    """Make the statement that computes each element of a tensor.
+
+    Args:
+        value: The tensor; its ``producer`` is set.
+        element: The body of an element, over one loop for each dimension.
+        origins: The operations that the statement computes.
+    """
+    rank = len(value.shape)
+    indices = tuple(Affine.loop(k, rank) for k in range(rank))
+    result = FunctionResult(value, Affine(0, row_major(value.shape)), indices, element)
+    value.producer = loop_nest(value.shape, (False,) * rank, [result], origins)
+    return value.producer
+
+
+def loop_nest(
+    loops: tuple[int, ...],
+    reduced: tuple[bool, ...],
+    results: list[FunctionResult],
+    origins: tuple[Origin, ...] = (),
+) -> Statement:
+    """Make a ``linalg.generic`` that reads what its bodies read."""
+    operands = operands_of(result.yields for result in results)
+    return Statement("linalg.generic", loops, reduced, operands, results, origins=origins)
+
+
+def reading(statement: Statement, swap: Callable[[Operand], Operand]) -> Statement:
+    """Return a statement that reads other operands, as a ``linalg.generic``.
+
+    Args:
+        statement: The statement.
+        swap: Returns the operand that is read instead of another one, always the same.
+    """
+
+    def read(node: Node) -> Node | None:
+        return Node("in", node.dtype, payload=swap(node.payload)) if node.op == "in" else None
+
+    bodies = substitute((result.yields for result in statement.results), read)
+    results = [
+        replace(r, yields=bodies[r.yields], stores=list(r.stores)) for r in statement.results
+    ]
+    operands = [swap(operand) for operand in statement.operands]
+    return replace(
+        statement,
+        op="linalg.generic",
+        operands=operands,
+        results=results,
+        gathers=list(statement.gathers),
+        attributes={},
+        tensors=(),
+    )
 
 
 def gather_index(

@@ -17,7 +17,6 @@ from math import inf
 
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
 from ftm_backend.ir.linalg.function import (
-    FunctionResult,
     LinalgFunction,
     Node,
     Operand,
@@ -28,6 +27,7 @@ from ftm_backend.ir.linalg.function import (
     WindowPart,
     copy_statement,
 )
+from ftm_backend.ir.linalg.scalar_nodes import elementwise
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.algorithms.algorithm import Algorithm, replace_operation
 from ftm_backend.midend.algorithms.unpadded_input import unpadded
@@ -169,23 +169,15 @@ def _sum_of_products(
     factors: list[tuple[Operand, Operand]], before: Value | None, result: Value
 ) -> Statement:
     """Return the map that computes ``result``: ``before`` plus a sum of products."""
-    rank = len(result.shape)
-    index = Affine(0, row_major(result.shape))
-    operands, total = [], None
+    total = None
     if before is not None:
-        operands.append(Operand(before, index))
-        total = _element(operands[0], result.dtype)
+        total = _element(Operand(before, Affine(0, row_major(result.shape))), result.dtype)
     for pair in factors:
-        operands += pair
         a, b = (_element(each, result.dtype) for each in pair)
         term = Node("arith.mulf", result.dtype, (a, b))
         total = term if total is None else Node("arith.addf", result.dtype, (total, term))
     assert total is not None, "a window has taps"
-    indices = tuple(Affine.loop(k, rank) for k in range(rank))
-    output = FunctionResult(result, index, indices, total)
-    statement = Statement("linalg.generic", result.shape, (False,) * rank, operands, [output])
-    result.producer = statement
-    return statement
+    return elementwise(result, total)
 
 
 def _element(operand: Operand, dtype: str) -> Node:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ftm_backend.ir.linalg.affine import Affine, row_major
-from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
-from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value
+from ftm_backend.ir.linalg.scalar_nodes import constant, elementwise, operands_of, reading
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.schedule.cost import estimate
 from ftm_backend.midend.schedule.gemm.kernel_schedule import can_follow
@@ -20,7 +19,6 @@ from ftm_backend.midend.transforms.tensor.producer_inlining import (
     element_around,
     inline_element,
     ones,
-    rebuilt,
 )
 from ftm_backend.target.presets import MachineParameters
 
@@ -68,11 +66,7 @@ class FeatureMapProducer:
         place = ReadPosition(shape, (0,) * len(shape), shape, None)
         if border is not None:
             place = ReadPosition(read.shape, border.low, border.sizes, constant(0, read.dtype))
-        others = [
-            node.payload
-            for node in walk([self.element])
-            if node.op == "in" and node.payload.value is not self.made
-        ]
+        others = [o for o in operands_of([self.element]) if o.value is not self.made]
         if place.sizes != shape or any(
             operand.index.coeffs[k] for operand in others for k in place.padded
         ):
@@ -92,22 +86,7 @@ class FeatureMapProducer:
                 self.inside[key] = ones(dtype, place, rank)
             inside = self.inside[key][0]
         element = element_around(self.element, [self.made], place, inside)
-        result = FunctionResult(
-            Value(dtype, place.shape),
-            Affine(0, row_major(place.shape)),
-            tuple(Affine.loop(k, rank) for k in range(rank)),
-            element,
-        )
-        operands = list(dict.fromkeys(node.payload for node in walk([element]) if node.op == "in"))
-        result.value.producer = Statement(
-            "linalg.generic",
-            place.shape,
-            (False,) * rank,
-            operands,
-            [result],
-            origins=self.origins,
-        )
-        return result.value.producer
+        return elementwise(Value(dtype, place.shape), element, self.origins)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,23 +167,7 @@ def _as_prologue(
         return None
     (made,) = producer.writes()
     operands = {o: Operand(made, o.index) if o.value in read else o for o in product.operands}
-    (result,) = product.results
-    done: dict[Node, Node] = {}
-    for node in walk([result.yields]):
-        done[node] = (
-            Node("in", node.dtype, payload=operands[node.payload])
-            if node.op == "in"
-            else rebuilt(node, done)
-        )
-    results = [replace(result, yields=done[result.yields], stores=list(result.stores))]
-    return producer, Statement(
-        "linalg.generic",
-        product.loops,
-        product.reduced,
-        list(operands.values()),
-        results,
-        origins=product.origins,
-    )
+    return producer, reading(product, operands.__getitem__)
 
 
 def _as_epilogue(statement: Statement, producers: FeatureMapProducer) -> Statement | None:

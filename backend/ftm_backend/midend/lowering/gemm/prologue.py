@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value, walk
+from ftm_backend.ir.linalg.scalar_nodes import operands_of, substitute
 from ftm_backend.midend.schedule.gemm.contraction import Contraction
 from ftm_backend.midend.transforms.tensor.producer_inlining import (
     coordinates,
     is_elementwise,
     is_whole,
-    rebuilt,
     substitute_indices,
 )
 
@@ -94,13 +94,13 @@ def composed_element(producers: Sequence[Statement], shape: tuple[int, ...]) -> 
     for maker in producers:
         if not is_elementwise(maker, shape):
             return None
-        done: dict[Node, Node] = {}
-        for node in walk([maker.results[0].yields]):
-            if node.op in ("index", "gather", "carry"):
-                return None
-            producer_element = elements.get(node.payload.value) if node.op == "in" else None
-            if producer_element is not None and not is_whole(node.payload.index, shape):
-                return None
-            done[node] = producer_element or rebuilt(node, done)
-        elements[maker.results[0].value] = done[maker.results[0].yields]
+        body = maker.results[0].yields
+        if any(node.op in ("index", "gather", "carry") for node in walk([body])):
+            return None
+        read = [o for o in operands_of([body]) if o.value in elements]
+        if not all(is_whole(operand.index, shape) for operand in read):
+            return None
+        elements[maker.results[0].value] = substitute(
+            [body], lambda n: elements.get(n.payload.value) if n.op == "in" else None
+        )[body]
     return elements[producers[-1].results[0].value]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
-from ftm_backend.ir.linalg.scalar_nodes import combined, identity
+from ftm_backend.ir.linalg.scalar_nodes import combined, identity, substitute
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.lowering.loop_nest.reductions import ReductionForm, starts_at_identity
@@ -331,10 +331,4 @@ class MapEmitter:
 
 def _substituted(node: Node, starts: Sequence[Node]) -> Node:
     """Return ``node`` with the running values replaced by ``starts``."""
-    made: dict[int, Node] = {}
-    for n in walk([node]):
-        if n.op == "carry":
-            made[id(n)] = starts[n.payload]
-        else:
-            made[id(n)] = Node(n.op, n.dtype, tuple(made[id(o)] for o in n.operands), n.payload)
-    return made[id(node)]
+    return substitute([node], lambda n: starts[n.payload] if n.op == "carry" else None)[node]

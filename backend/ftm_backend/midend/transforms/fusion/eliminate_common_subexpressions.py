@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
 from ftm_backend.ir.linalg.function import (
-    FunctionResult,
     LinalgFunction,
     Node,
     Operand,
@@ -23,8 +22,8 @@ from ftm_backend.ir.linalg.function import (
     Statement,
     Value,
     nodes_of,
-    walk,
 )
+from ftm_backend.ir.linalg.scalar_nodes import elementwise, operands_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
 from ftm_backend.midend.schedule.loop_nest.iteration_domain import leaves_of, strides_of
@@ -163,32 +162,15 @@ def _rewritten(kernel: Kernel) -> dict[Statement, list[Statement]]:
             number = numbers.number[statement, node]
             if number in shared:
                 if number not in made:
-                    single = _single(statement, known[node])
+                    made[number] = statement, Value(node.dtype, statement.loops)
+                    single = elementwise(made[number][1], known[node], statement.origins)
                     replacements[statement].append(single)
-                    made[number] = statement, single.results[0].value
                 index = _index(axes, made[number][0], statement)
                 if index is None:
                     continue
                 known[node] = Node("in", node.dtype, payload=Operand(made[number][1], index))
         replacements[statement].append(_with_bodies(statement, known))
     return replacements
-
-
-def _single(statement: Statement, node: Node) -> Statement:
-    """Return a statement that computes one value of the body of another one, at each point."""
-    rank = len(statement.loops)
-    value = Value(node.dtype, statement.loops)
-    indices = tuple(Affine.loop(k, rank) for k in range(rank))
-    result = FunctionResult(value, Affine(0, row_major(statement.loops)), indices, node)
-    value.producer = Statement(
-        "linalg.generic",
-        statement.loops,
-        (False,) * rank,
-        _operands([node]),
-        [result],
-        origins=statement.origins,
-    )
-    return value.producer
 
 
 def _index(axes: TileAxes, maker: Statement, reader: Statement) -> Affine | None:
@@ -206,11 +188,6 @@ def _with_bodies(statement: Statement, known: dict[Node, Node]) -> Statement:
     if all(a is b.yields for a, b in zip(yields, statement.results, strict=True)):
         return statement
     results = [replace(r, yields=y) for r, y in zip(statement.results, yields, strict=True)]
-    new = replace(statement, operands=_operands(yields), results=results)
+    new = replace(statement, operands=operands_of(yields), results=results)
     _set_producers([new])
     return new
-
-
-def _operands(nodes: Sequence[Node]) -> list[Operand]:
-    """Return the operands that bodies read."""
-    return list(dict.fromkeys(node.payload for node in walk(nodes) if node.op == "in"))

@@ -18,7 +18,7 @@ from functools import partial
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
-from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.linalg.scalar_nodes import constant, loop_nest
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, partial_sums_of
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
@@ -235,13 +235,9 @@ def _rewritten(
             "sum",
             result.init,
         )
-        totals[each.statement] = Statement(
-            "linalg.generic",
-            parts.shape,
-            (*(True,) * (rank - 1), False),
-            operands,
-            [added],
-            origins=each.statement.origins,
+        over_blocks = (*(True,) * (rank - 1), False)
+        totals[each.statement] = loop_nest(
+            parts.shape, over_blocks, [added], each.statement.origins
         )
     return taken, totals
 

@@ -15,6 +15,7 @@ from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
+from ftm_backend.ir.linalg.scalar_nodes import loop_nest
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.loop_nest.plane_sums import (
@@ -116,14 +117,7 @@ def _in_parts(statement: Statement, kept: SumPlacement) -> Sequence[Statement]:
     places = tuple(Affine.loop(k, rank) for k in loops)
     reduced = tuple(k not in loops for k in range(rank))
     made = FunctionResult(part, Affine(0, tuple(coeffs)), places, result.yields, "sum", result.init)
-    each = Statement(
-        statement.op,
-        statement.loops,
-        reduced,
-        statement.operands,
-        [made],
-        origins=statement.origins,
-    )
+    each = loop_nest(statement.loops, reduced, [made], statement.origins)
 
     def outside(index: Affine) -> Affine:
         return Affine(index.const, tuple(index.coeffs[k] for k in loops))
@@ -137,11 +131,5 @@ def _in_parts(statement: Statement, kept: SumPlacement) -> Sequence[Statement]:
         "sum",
         result.init,
     )
-    return each, Statement(
-        "linalg.generic",
-        shape,
-        tuple(statement.reduced[k] for k in loops),
-        [read.payload],
-        [total],
-        origins=statement.origins,
-    )
+    over_planes = tuple(statement.reduced[k] for k in loops)
+    return each, loop_nest(shape, over_planes, [total], statement.origins)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, digits, row_major
-from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, walk
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store
+from ftm_backend.ir.linalg.scalar_nodes import substitute
 from ftm_backend.symbolic import guarded_equal, may_exceed_one
 
 Piece = tuple[int, int]
@@ -185,22 +186,23 @@ def _rewritten(
     extents = tuple(prod(splits[k][j] for k, j in group) for group in groups)
     reduced = tuple(bool(group) and statement.reduced[group[0][0]] for group in groups)
     operands = {id(o): Operand(o.value, over(o.index)) for o in statement.operands}
-    made: dict[int, Node] = {}
-    for node in walk(r.yields for r in statement.results):
-        payload = node.payload
-        if node.op == "in":
-            payload = operands.get(id(payload)) or Operand(payload.value, over(payload.index))
-        elif node.op == "index":
-            payload = over(payload)
-        made[id(node)] = Node(
-            node.op, node.dtype, tuple(made[id(n)] for n in node.operands), payload
-        )
+
+    def access(node: Node) -> Node | None:
+        if node.op == "index":
+            return Node("index", node.dtype, payload=over(node.payload))
+        if node.op != "in":
+            return None
+        read = node.payload
+        new = operands.get(id(read)) or Operand(read.value, over(read.index))
+        return Node("in", node.dtype, payload=new)
+
+    made = substitute((r.yields for r in statement.results), access)
     results = []
     for r in statement.results:
         init = Operand(r.init.value, over(r.init.index)) if isinstance(r.init, Operand) else r.init
         stores = [Store(s.target, over(s.index)) for s in r.stores]
         results.append(
-            FunctionResult(r.value, over(r.index), (), made[id(r.yields)], r.combine, init, stores)
+            FunctionResult(r.value, over(r.index), (), made[r.yields], r.combine, init, stores)
         )
     return Statement(
         statement.op,

@@ -20,6 +20,7 @@ from ftm_backend.ir.linalg.function import (
     united_origins,
     walk,
 )
+from ftm_backend.ir.linalg.scalar_nodes import operands_of, substitute
 from ftm_backend.midend.analysis.body_cost import operations
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.schedule.gemm.contraction import match
@@ -124,25 +125,19 @@ def _inlined(statement: Statement, scaled: dict[Value, Statement]) -> Statement:
     }
     if not inlined:
         return statement
-    done: dict[Node, Node] = {}
-    operands: dict[int, Operand] = {}
 
     def element(operand: Operand) -> Node:
         """Return the body that computes the element of an operand."""
         if operand.value not in inlined:
-            operands[id(operand)] = operand
             return Node("in", operand.value.dtype, payload=operand)
         maker = scaled[operand.value]
         (result,), (source,) = maker.results, maker.operands
-        made: dict[Node, Node] = {}
         inlined.update({source.value} & scaled.keys())
         inner = element(Operand(source.value, operand.index))
-        for node in walk([result.yields]):
-            made[node] = inner if node.op == "in" else _over(node, made)
-        return made[result.yields]
+        return substitute([result.yields], lambda n: inner if n.op == "in" else None)[result.yields]
 
-    for node in walk(result.yields for result in statement.results):
-        done[node] = element(node.payload) if node.op == "in" else _over(node, done)
+    yields = [result.yields for result in statement.results]
+    done = substitute(yields, lambda n: element(n.payload) if n.op == "in" else None)
     results = [
         FunctionResult(r.value, r.index, r.indices, done[r.yields], r.combine, r.init)
         for r in statement.results
@@ -151,19 +146,10 @@ def _inlined(statement: Statement, scaled: dict[Value, Statement]) -> Statement:
         "linalg.generic",
         statement.loops,
         statement.reduced,
-        list(operands.values()),
+        operands_of(result.yields for result in results),
         results,
         origins=united_origins(statement, *(scaled[value] for value in inlined)),
     )
     for result in results:
         result.value.producer = made
     return made
-
-
-def _over(node: Node, done: dict[Node, Node]) -> Node:
-    """Return a node with new operands."""
-    return (
-        Node(node.op, node.dtype, tuple(done[each] for each in node.operands), node.payload)
-        if node.operands
-        else node
-    )

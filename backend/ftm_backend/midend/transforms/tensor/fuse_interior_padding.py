@@ -34,13 +34,12 @@ from ftm_backend.midend.lowering.gemm.interleaved_phases import PhaseTaps, cheap
 from ftm_backend.midend.lowering.loop_nest.transpose import match_transpose
 from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
+from ftm_backend.midend.transforms.tensor.fold_pad_into_load import MOST_SIDES
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["fuse_interior_padding"]
 
-MOST_SIDES = 4
-"""Largest number of dimensions in which ``DLB`` takes a border."""
 FEWEST = 4
 """Smallest number of elements in a row for which interleaving pays."""
 

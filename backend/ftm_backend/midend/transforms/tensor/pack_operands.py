@@ -15,13 +15,12 @@ from math import inf, prod
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
 from ftm_backend.ir.linalg.function import (
     LinalgFunction,
-    Node,
     Operand,
     Statement,
     Tensor,
     copy_statement,
-    walk,
 )
+from ftm_backend.ir.linalg.scalar_nodes import reading
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
@@ -177,40 +176,6 @@ def _through_copy(
             strides[k] * (1 if c > 0 else -1) if k in strides else 0 for k, c in enumerate(coeffs)
         ),
     )
-    return copy, _reading(statement, operand, Operand(copy.results[0].value, index))
-
-
-def _reading(statement: Statement, old: Operand, new: Operand) -> Statement:
-    """Return the statement with operand ``new`` instead of ``old``."""
-    (result,) = statement.results
-    done: dict[int, Node] = {}
-    for node in walk([result.yields]):
-        replaced = (
-            node.op == "in" and node.payload.value is old.value and node.payload.index == old.index
-        )
-        done[id(node)] = Node(
-            node.op,
-            node.dtype,
-            tuple(done[id(n)] for n in node.operands),
-            new if replaced else node.payload,
-        )
-    operands = [
-        new if o.value is old.value and o.index == old.index else o for o in statement.operands
-    ]
-    made = type(result)(
-        result.value,
-        result.index,
-        result.indices,
-        done[id(result.yields)],
-        result.combine,
-        result.init,
-    )
-    return Statement(
-        "linalg.generic",
-        statement.loops,
-        statement.reduced,
-        operands,
-        [made],
-        list(statement.gathers),
-        origins=statement.origins,
-    )
+    new = Operand(copy.results[0].value, index)
+    key = operand.value, operand.index
+    return copy, reading(statement, lambda o: new if (o.value, o.index) == key else o)

@@ -20,9 +20,8 @@ from ftm_backend.ir.linalg.function import (
     Value,
     copy_statement,
     united_origins,
-    walk,
 )
-from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.linalg.scalar_nodes import constant, substitute
 
 __all__ = [
     "Cuts",
@@ -34,7 +33,6 @@ __all__ = [
     "is_elementwise",
     "is_whole",
     "ones",
-    "rebuilt",
     "substitute_indices",
 ]
 
@@ -132,21 +130,19 @@ def inline_element(
         assert places is not None, "cuts_of has found them"
         return substitute_indices(element, places, len(loops), operands)
 
-    done: dict[Node, Node] = {}
     there: dict[Affine, Node] = {}
-    for node in walk(result.yields for result in statement.results):
-        if node.op == "in":
-            access = _over(node.payload.index, cuts)
-            is_there = node.payload.value is value
-            done[node] = (
-                there.setdefault(access, computed(access))
-                if is_there
-                else _read(node.payload.value, access, operands)
-            )
-        elif node.op == "index":
-            done[node] = Node("index", node.dtype, payload=_over(node.payload, cuts))
-        else:
-            done[node] = rebuilt(node, done)
+
+    def inlined(node: Node) -> Node | None:
+        if node.op == "index":
+            return Node("index", node.dtype, payload=_over(node.payload, cuts))
+        if node.op != "in":
+            return None
+        access = _over(node.payload.index, cuts)
+        if node.payload.value is value:
+            return there.setdefault(access, computed(access))
+        return _read(node.payload.value, access, operands)
+
+    done = substitute((result.yields for result in statement.results), inlined)
     for result in statement.results:
         result.yields, result.index = done[result.yields], _over(result.index, cuts)
         result.value.shape, result.indices = _cut_dimensions(
@@ -171,16 +167,16 @@ def substitute_indices(
         rank: Number of loops.
         operands: Gets the operands that the new body reads.
     """
-    made: dict[Node, Node] = {}
-    for node in walk([element]):
-        if node.op == "in":
-            index = Affine.constant(node.payload.index.const, rank)
-            for place, factor in zip(places, node.payload.index.coeffs, strict=True):
-                index = index + place.scaled(factor)
-            made[node] = _read(node.payload.value, index, operands)
-        else:
-            made[node] = rebuilt(node, made)
-    return made[element]
+
+    def read(node: Node) -> Node | None:
+        if node.op != "in":
+            return None
+        index = Affine.constant(node.payload.index.const, rank)
+        for place, factor in zip(places, node.payload.index.coeffs, strict=True):
+            index = index + place.scaled(factor)
+        return _read(node.payload.value, index, operands)
+
+    return substitute([element], read)[element]
 
 
 def ones(dtype: str, place: ReadPosition, rank: int) -> tuple[Operand, Statement]:
@@ -221,17 +217,14 @@ def element_around(
         for v in wide
     }
     whole = Affine(0, row_major(place.shape))
-    done: dict[Node, Node] = {}
-    for node in walk([element]):
-        if (
-            node.op == "in"
-            and node.payload.value in within
-            and is_whole(node.payload.index, place.sizes)
-        ):
-            done[node] = Node("in", node.dtype, payload=Operand(within[node.payload.value], whole))
-        else:
-            done[node] = rebuilt(node, done)
-    made = done[element]
+
+    def padded(node: Node) -> Node | None:
+        is_wide = node.op == "in" and node.payload.value in within
+        if not is_wide or not is_whole(node.payload.index, place.sizes):
+            return None
+        return Node("in", node.dtype, payload=Operand(within[node.payload.value], whole))
+
+    made = substitute([element], padded)[element]
     if inside is None:
         return made
     kind = inside.value.dtype
@@ -270,15 +263,6 @@ def is_whole(index: Affine, shape: tuple[int, ...]) -> bool:
 def _read(value: Value, index: Affine, operands: Operands) -> Node:
     return Node(
         "in", value.dtype, payload=operands.setdefault((value, index), Operand(value, index))
-    )
-
-
-def rebuilt(node: Node, done: dict[Node, Node]) -> Node:
-    """Return the node with its operands replaced by those in ``done``."""
-    return (
-        Node(node.op, node.dtype, tuple(done[each] for each in node.operands), node.payload)
-        if node.operands
-        else node
     )
 
 

@@ -26,6 +26,7 @@ from ftm_backend.ir.linalg.function import (
     Value,
     walk,
 )
+from ftm_backend.ir.linalg.scalar_nodes import operands_of, substitute
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.schedule.choose import pays
@@ -41,7 +42,6 @@ from ftm_backend.midend.transforms.tensor.producer_inlining import (
     is_elementwise,
     is_whole,
     ones,
-    rebuilt,
 )
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -149,8 +149,10 @@ class _Finder:
         if not are_stored or not is_rewritable:
             return None  # its input would be stored only for this
         padded = {k for place in places.values() for k in place.padded}
-        operands = [node.payload for node in walk([element]) if node.op == "in"]
-        if any(o.value not in wide and any(o.index.coeffs[k] for k in padded) for o in operands):
+        if any(
+            o.value not in wide and any(o.index.coeffs[k] for k in padded)
+            for o in operands_of([element])
+        ):
             return None  # there is no parameter for what lies around
         return FeatureMap(value, element, frozenset(wide), places)
 
@@ -215,12 +217,12 @@ class _Finder:
         if not isinstance(maker, Statement) or not is_elementwise(maker, feature_map.shape):
             return None
         chain.add(maker)
-        done: dict[Node, Node] = {}
-        for node in walk([maker.results[0].yields]):
+        computed: dict[Node, Node] = {}
+        body = maker.results[0].yields
+        for node in walk([body]):
             if node.op == "index":
                 return None
             if node.op != "in":
-                done[node] = rebuilt(node, done)
                 continue
             operand: Operand = node.payload
             source, whole = operand.value, is_whole(operand.index, feature_map.shape)
@@ -233,8 +235,8 @@ class _Finder:
                 wide.add(source)
             elif inner is None and _PARAMETER * volume(source.shape) > volume(feature_map.shape):
                 return None
-            done[node] = inner or node
-        return done[maker.results[0].yields]
+            computed[node] = inner or node
+        return substitute([body], computed.get)[body]
 
 
 def _padding(update: Update, value: Value) -> ReadPosition | None:
@@ -272,13 +274,7 @@ def _pays(
 ) -> bool:
     """Return whether the saved DDR traffic takes longer than the additional computation."""
     item = ELEMENT_BYTES[feature_map.value.dtype]
-    operands = len(
-        {
-            (node.payload.value, node.payload.index)
-            for node in walk([feature_map.element])
-            if node.op == "in"
-        }
-    )
+    operands = len({(o.value, o.index) for o in operands_of([feature_map.element])})
     moved = sum(item * prod(place.shape) for place in feature_map.places.values())
     computed, more = 0.0, len(feature_map.wide) - 1
     for value, place in feature_map.places.items():

@@ -21,7 +21,7 @@ from ftm_backend.ir.linalg.function import (
     Statement,
     Value,
 )
-from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.linalg.scalar_nodes import constant, loop_nest, substitute
 from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
@@ -124,28 +124,21 @@ def _parts(found: Contraction, loop: int, parts: int) -> tuple[Statement, Statem
     def cut(index: Affine) -> Affine:
         return Affine(index.const, (index.coeffs[loop] * inside, *index.coeffs))
 
-    operands = {id(o): Operand(o.value, cut(o.index)) for o in statement.operands}
-    known = {
-        (id(o.value), o.index): new
-        for o, new in zip(statement.operands, operands.values(), strict=True)
-    }
+    operands = {(o.value, o.index): Operand(o.value, cut(o.index)) for o in statement.operands}
 
-    def factor(node: Node) -> Node:
-        payload = (
-            known[id(node.payload.value), node.payload.index] if node.op == "in" else node.payload
-        )
-        return Node(node.op, node.dtype, tuple(map(factor, node.operands)), payload)
+    def factor(node: Node) -> Node | None:
+        if node.op != "in":
+            return None
+        return Node("in", node.dtype, payload=operands[node.payload.value, node.payload.index])
 
+    body = substitute([result.yields], factor)[result.yields]
     whole = Value(value.dtype, (parts, *value.shape))
     strides, rank = row_major(whole.shape), len(loops)
     indices = (Affine.loop(0, rank), *(Affine(i.const, (0, *i.coeffs)) for i in result.indices))
     flat = Affine(result.index.const, (strides[0], *result.index.coeffs))
     zero = constant(0, value.dtype)
-    made = FunctionResult(whole, flat, indices, factor(result.yields), "sum", zero)
-    product = Statement(
-        "linalg.generic", loops, reduced, list(operands.values()), [made], origins=statement.origins
-    )
-
+    made = FunctionResult(whole, flat, indices, body, "sum", zero)
+    product = loop_nest(loops, reduced, [made], statement.origins)
     sizes = (*value.shape, parts)
     read = Operand(whole, Affine(0, (*strides[1:], strides[0])))
     places = tuple(Affine.loop(k, len(sizes)) for k in range(len(value.shape)))
@@ -153,11 +146,6 @@ def _parts(found: Contraction, loop: int, parts: int) -> tuple[Statement, Statem
     total = FunctionResult(
         value, Affine(0, (*row_major(value.shape), 0)), places, node, "sum", result.init
     )
-    return product, Statement(
-        "linalg.generic",
-        sizes,
-        (*[False] * len(value.shape), True),
-        [read],
-        [total],
-        origins=statement.origins,
+    return product, loop_nest(
+        sizes, (*[False] * len(value.shape), True), [total], statement.origins
     )
