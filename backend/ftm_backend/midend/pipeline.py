@@ -23,8 +23,10 @@ from ftm_backend.midend.transforms.fusion.fuse_attention import fuse_attention
 from ftm_backend.midend.transforms.fusion.fuse_ops import fuse_ops
 from ftm_backend.midend.transforms.fusion.fusion_rule import FusionRule
 from ftm_backend.midend.transforms.fusion.rules import AFTER_ALGORITHMS, BEFORE_ALGORITHMS
-from ftm_backend.midend.transforms.fusion.select_line_buffers import line_buffer_pooling
-from ftm_backend.midend.transforms.fusion.select_transposes import lower_transposes
+from ftm_backend.midend.transforms.fusion.select_lowerings import (
+    line_buffer_pooling,
+    lower_transposes,
+)
 from ftm_backend.midend.transforms.memory.assign_buffers import assign_buffers
 from ftm_backend.midend.transforms.memory.defer_input_overwrites import defer_input_overwrites
 from ftm_backend.midend.transforms.memory.outline_kernels import outline_kernels

@@ -14,6 +14,7 @@ from ftm_backend.midend.schedule.loop_nest.iteration_domain import (
     Loops,
     strides_of,
 )
+from ftm_backend.midend.schedule.loop_nest.map_stages import stage_keys
 from ftm_backend.midend.schedule.loop_nest.merged_axes import index_nodes
 from ftm_backend.symbolic import guarded_equal, size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -113,18 +114,13 @@ class _ResidentTiles:
     def __init__(self, domain: IterationDomain, held: set[DomainDim], stored: Stored) -> None:
         self._domain, self._held, self._stored = domain, held, stored
         self.types: dict[object, str] = {}
-        # number of each statement's map, as in ``stages_of``
-        self._stage: dict[Statement, int] = {}
-        self._wide: dict[Loops, bool] = {}
+        self._stage = stage_keys(domain, held)
         self._strides: dict[tuple[Loops, tuple[int, ...]], frozenset[tuple[DomainDim, int]]] = {}
 
     def add(self, statement: Statement) -> None:
         """Add the tiles of the next statement."""
-        loops = self._domain.loops[statement]
-        if loops not in self._wide:
-            self._wide[loops] = self._held.issubset(self._domain.span(statement))
-        self._stage[statement] = self._first_stage(statement)
-        if not self._wide[loops]:
+        loops, (_, is_narrow) = self._domain.loops[statement], self._stage[statement]
+        if is_narrow:
             return
         for operand in statement.operands:
             self._add_operand(statement, operand)
@@ -137,27 +133,15 @@ class _ResidentTiles:
             if along := self._resident_strides(loops, node.payload):
                 self.types["position", along] = "i64"
 
-    def _first_stage(self, statement: Statement) -> int:
-        """Return the number of the map that can compute a statement."""
-        stage, loops = 0, self._domain.loops[statement]
-        for operand in statement.operands:
-            producer = operand.value.producer
-            if isinstance(producer, Statement) and producer in self._stage:
-                other = self._domain.loops[producer]
-                is_later = bool(self._domain.reduced(producer))
-                is_later = is_later or self._wide[other] != self._wide[loops]
-                stage = max(stage, self._stage[producer] + is_later)
-        return stage
-
     def _add_operand(self, statement: Statement, operand: Operand) -> None:
         loops, producer = self._domain.loops[statement], operand.value.producer
         if not isinstance(producer, Statement) or producer not in self._stage:
             if along := self._resident_strides(loops, operand.index):
                 self.types[operand.value, operand.index.const, along] = operand.value.dtype
             return
-        is_later = self._stage[producer] != self._stage[statement]
-        is_wide = self._wide[self._domain.loops[producer]]
-        if is_wide and is_later and not self._domain.reduced(producer):
+        stage, is_narrow = self._stage[producer]
+        is_later = stage != self._stage[statement][0]
+        if not is_narrow and is_later and not self._domain.reduced(producer):
             self.types[operand.value] = operand.value.dtype
 
     def _resident_strides(self, loops: Loops, index: Affine) -> frozenset[tuple[DomainDim, int]]:

@@ -7,9 +7,15 @@ the two works on whole tiles and the other one on one value per free element (*n
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from ftm_backend.ir.linalg.function import Statement, Value
+from ftm_backend.midend.schedule.loop_nest.iteration_domain import (
+    DomainDim,
+    IterationDomain,
+    Loops,
+)
 from ftm_backend.midend.schedule.loop_nest.merged_axes import TileAxes
 
 
@@ -21,23 +27,38 @@ class MapStage:
     statements: list[Statement] = field(default_factory=list)
 
 
+def stage_keys(
+    domain: IterationDomain, held: Collection[DomainDim]
+) -> dict[Statement, tuple[int, bool]]:
+    """Return for each statement the number of the first map that can compute it.
+
+    Args:
+        domain: The statements, in order.
+        held: The dimensions that a tile covers completely.
+
+    Returns:
+        The number, and whether the map is narrow: the statement lacks the dimensions ``held``.
+    """
+    keys: dict[Statement, tuple[int, bool]] = {}
+    is_narrow: dict[Loops, bool] = {}
+    for statement, loops in domain.loops.items():
+        if loops not in is_narrow:
+            is_narrow[loops] = not set(held).issubset(domain.span(statement))
+        depth, narrow = 0, is_narrow[loops]
+        for operand in statement.operands:
+            producer = operand.value.producer
+            if isinstance(producer, Statement) and producer in keys:
+                before, is_other = keys[producer][0], keys[producer][1] != narrow
+                depth = max(depth, before + (is_other or bool(domain.reduced(producer))))
+        keys[statement] = depth, narrow
+    return keys
+
+
 def stages_of(axes: TileAxes) -> list[MapStage]:
     """Return the stages of a kernel in order."""
-    everything = frozenset(axes.axes)
-    held = any(a.leaves[0] in axes.shape.held for a in axes.axes)
-    level: dict[Statement, int] = {}
-    narrow: dict[Statement, bool] = {}
     stages: dict[tuple[int, bool], MapStage] = {}
-    for s in axes.kernel.statements:
-        narrow[s] = axes.shape.resident and held and axes.spans[s] != everything
-        depth = 0
-        for operand in s.operands:
-            producer = operand.value.producer
-            if producer in level:
-                needs_later_map = bool(axes.reduced[producer]) or narrow[producer] != narrow[s]
-                depth = max(depth, level[producer] + needs_later_map)
-        level[s] = depth
-        stages.setdefault((depth, narrow[s]), MapStage(narrow[s])).statements.append(s)
+    for statement, key in stage_keys(axes.domain, axes.shape.held).items():
+        stages.setdefault(key, MapStage(key[1])).statements.append(statement)
     return [stages[key] for key in sorted(stages)]
 
 
