@@ -172,23 +172,19 @@ void copy_elements(
   }
   const CopyDim& last = dims[count - 1];
   const bool run = last.to == 1 && last.from == 1;
-  // Inner loops that one call executes: a run and the loop around it, a transpose, or a strided
-  // loop.
+  // Inner loops that need no counters: a transpose, two loops around a run or a short row, or one.
   int across = -1;
   if (!run && !ordered)
     for (int k = count - 2; k >= 0 && across < 0; --k)
       if ((last.to == 1 && dims[k].from == 1) || (last.from == 1 && dims[k].to == 1)) across = k;
   if (across >= 0 && (last.extent < 4 || dims[across].extent < 4)) across = -1;
-  const bool is_short = last.extent <= kShortRow;
-  const bool pair = across < 0 && count >= 2 && (run || is_short);
-  const int skip = across >= 0 ? across
-                   : pair      ? count - 2
-                               : count - 1; // the call executes this loop and the last one
+  const bool rows = across < 0 && count >= 2 && (run || last.extent <= kShortRow);
+  const CopyDim block = rows && count >= 3 ? dims[count - 3] : CopyDim{1, 0, 0};
 
   CopyDim loops[32];
   int depth = 0;
-  for (int k = 0; k < count - 1; ++k)
-    if (k != skip) loops[depth++] = dims[k];
+  for (int k = 0; k < count - (rows ? 3 : 1); ++k)
+    if (k != across) loops[depth++] = dims[k];
   int64_t index[32] = {};
   for (;;) {
     if (across >= 0) {
@@ -196,11 +192,14 @@ void copy_elements(
       const TransposeFn transpose = kernels().transpose[log2_of(bytes)];
       if (o.from == 1) transpose(to, o.to, from, last.from, last.extent, o.extent);
       else transpose(to, last.to, from, o.from, o.extent, last.extent);
-    } else if (pair && !run) {
-      short_rows(to, from, dims[count - 2], last, bytes);
-    } else if (pair) {
+    } else if (rows) {
       const CopyDim& o = dims[count - 2];
-      runs(to, from, last.extent * bytes, o.extent, o.to * bytes, o.from * bytes);
+      for (int64_t i = 0; i < block.extent; ++i) {
+        uint8_t* const t = to + i * block.to * bytes;
+        const uint8_t* const f = from + i * block.from * bytes;
+        if (run) runs(t, f, last.extent * bytes, o.extent, o.to * bytes, o.from * bytes);
+        else short_rows(t, f, o, last, bytes);
+      }
     } else if (run) {
       std::memcpy(to, from, size_t(last.extent * bytes));
     } else {
