@@ -35,23 +35,23 @@ def _data_parallel(module: Any) -> None:
     module._get_available_device_type = available_device_type
 
 
-def _flex_attention(module: Any) -> None:
+def _flex_attention(module: object) -> None:
     """Patch ``create_mask`` and ``create_block_mask`` without `device`."""
     for name in ("create_mask", "create_block_mask"):
         setattr(module, name, _with_default_device(getattr(module, name)))
 
 
-def _with_default_device(create: Callable[..., Any]) -> Callable[..., Any]:
+def _with_default_device(create: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(create)
     def create_on_default_device(
-        mod_fn: Any,
-        B: Any,
-        H: Any,
+        mod_fn: object,
+        B: object,
+        H: object,
         Q_LEN: int,
         KV_LEN: int,
-        device: Any = None,
-        *args: Any,
-        **kwargs: Any,  # noqa: N803
+        device: object = None,
+        *args: object,
+        **kwargs: object,  # noqa: N803
     ) -> Any:
         if device is None and not was_used():
             device = "cpu"
@@ -99,7 +99,7 @@ def _default_backend(module: Any) -> None:
     initialize = module.BackendConfig.__init__
 
     @functools.wraps(initialize)
-    def initialize_with_cpu(self: Any, backend: Any) -> None:
+    def initialize_with_cpu(self: Any, backend: object) -> None:
         initialize(self, backend)
         name = private_names.privateuse1_name()
         if str(backend) == module.Backend.UNDEFINED and name in self.device_backend_map:

@@ -25,7 +25,7 @@ def install() -> None:
     """Add the two methods of the DLPack protocol to tensors of the device."""
     device_of, export = torch.Tensor.__dlpack_device__, torch.Tensor.__dlpack__
 
-    def dlpack_device(tensor: torch.Tensor) -> tuple[Any, int]:
+    def dlpack_device(tensor: torch.Tensor) -> tuple[object, int]:
         if tensor.device.type != NAME:
             return device_of(tensor)
         return DLDeviceType.kDLExtDev, tensor.device.index or 0
@@ -33,11 +33,11 @@ def install() -> None:
     def dlpack(
         tensor: torch.Tensor,
         *,
-        stream: Any = -1,
+        stream: object = -1,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
-    ) -> Any:
+    ) -> object:
         to_cpu = (
             tensor.device.type == NAME
             and dl_device is not None

@@ -55,7 +55,7 @@ def memory_stats(device: Device = None) -> dict[str, Any]:
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
     """Return `memory_stats` as nested dictionaries, e.g. ``["allocated_bytes"]["all"]["peak"]``."""
-    nested: dict[str, Any] = private_names.accelerator_statistics(index_of(device))
+    nested: dict[str, object] = private_names.accelerator_statistics(index_of(device))
     return nested
 
 
@@ -235,14 +235,14 @@ def reset_accumulated_memory_stats(device: Device = None) -> None:
     _C._reset_accumulated_memory_stats()
 
 
-def _record_memory_history(enabled: str | None = "all", **options: Any) -> None:
+def _record_memory_history(enabled: str | None = "all", **options: object) -> None:
     """Record the history of blocks for PyTorch's viewer; None ends it."""
     from ftm_lazy.profiler import memory_history
 
     memory_history.record_memory_history(enabled, **options)
 
 
-def _snapshot(device: Device = None) -> dict[str, Any]:
+def _snapshot(device: Device = None) -> dict[str, object]:
     """Return blocks and history in the format of `torch.cuda.memory._snapshot`."""
     from ftm_lazy.profiler import memory_history
 

@@ -128,7 +128,7 @@ def _register_process_groups(device: str) -> None:
     if not torch.distributed.is_available():
         return
 
-    def create(*args: Any) -> Any:
+    def create(*args: Any) -> object:
         from ftm_lazy.distributed import process_group
 
         return process_group.create(*args)
@@ -275,7 +275,7 @@ def hold_steps(by: int) -> None:
 
 
 def _begin_of_step(
-    optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    optimizer: torch.optim.Optimizer, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> None:
     from ftm_lazy import _C
 
@@ -284,7 +284,7 @@ def _begin_of_step(
 
 
 def _end_of_step(
-    optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    optimizer: torch.optim.Optimizer, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> None:
     # a compiled step is one program already, and Dynamo must not trace this call
     if not torch.compiler.is_compiling():

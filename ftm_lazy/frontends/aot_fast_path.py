@@ -76,17 +76,17 @@ class GraphCache:
         ), True
 
 
-def bypass_wrappers(call: Callable[..., Any], graphs: GraphCache) -> Callable[..., Any]:
+def bypass_wrappers(call: Callable[..., object], graphs: GraphCache) -> Callable[..., Any]:
     """Wrap AOTAutograd's function so that it takes the fast path once there is one.
 
     Args:
         call: AOTAutograd's function.
         graphs: The graphs that it calls.
     """
-    fast_call: Callable[..., Any] | None = None
+    fast_call: Callable[..., object] | None = None
     is_final = False
 
-    def compiled(*inputs: Any) -> Any:
+    def compiled(*inputs: Any) -> object:
         nonlocal fast_call, is_final
         if not is_final:
             fast_call, is_final = graphs.fast_call(len(inputs))

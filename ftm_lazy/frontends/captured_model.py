@@ -59,7 +59,7 @@ class CapturedModel:
     structure: Any
     output_names: tuple[str, ...]
 
-    def arguments(self, *inputs: Any, **keywords: Any) -> list[torch.Tensor]:
+    def arguments(self, *inputs: Any, **keywords: object) -> list[torch.Tensor]:
         """Return the tensors among a call's arguments, in the order of the inputs.
 
         Raises:
@@ -79,7 +79,7 @@ class CapturedModel:
             _check_type(name, example, leaf)
         return [resolved(leaf) for leaf in leaves]
 
-    def run(self, *inputs: Any, **keywords: Any) -> Any:
+    def run(self, *inputs: Any, **keywords: object) -> Any:
         """Run the program on the machine.
 
         Args:
@@ -101,7 +101,7 @@ class CapturedModel:
 
 
 def capture_model(
-    model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | None = None
+    model: object, inputs: Sequence[object], keywords: dict[str, object] | None = None
 ) -> CapturedModel:
     """Capture ``model(*inputs, **keywords)`` as a program.
 
@@ -139,7 +139,7 @@ def capture_model(
 
 
 def exported_arguments(
-    program: ExportedProgram, inputs: Sequence[Any], keywords: dict[str, Any]
+    program: ExportedProgram, inputs: Sequence[Any], keywords: dict[str, object]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return a call's arguments in the order of an exported program's inputs.
 
@@ -187,7 +187,7 @@ def exported_arguments(
     return tuple(inputs), keywords
 
 
-def _is_same(given: Any, exported: Any) -> bool:
+def _is_same(given: object, exported: object) -> bool:
     """Return whether two constants are equal; NaN equals NaN."""
     return bool(given == exported or (given != given and exported != exported))
 
@@ -202,7 +202,7 @@ def _check_type(name: str, example: torch.Tensor, given: torch.Tensor) -> None:
 
 
 def _capture_module(
-    model: nn.Module, inputs: Sequence[Any], keywords: dict[str, Any]
+    model: nn.Module, inputs: Sequence[object], keywords: dict[str, object]
 ) -> CapturedModel:
     """Capture a module by running it; if that reads a value, capture its export instead.
 
@@ -226,9 +226,9 @@ def _capture_module(
 
 def _capture_call(
     weights: dict[str, torch.Tensor],
-    bind: Callable[[dict[str, torch.Tensor]], Callable[..., Any]],
-    inputs: Sequence[Any],
-    keywords: dict[str, Any],
+    bind: Callable[[dict[str, torch.Tensor]], Callable[..., object]],
+    inputs: Sequence[object],
+    keywords: dict[str, object],
 ) -> CapturedModel:
     paths, structure = pytree.tree_flatten_with_path((tuple(inputs), keywords))
     tensors = {_name(path): leaf for path, leaf in paths if isinstance(leaf, torch.Tensor)}
@@ -286,7 +286,7 @@ def _capture_exported(program: ExportedProgram) -> CapturedModel:
     with capturing() as recording:
         held = {name: placeholder_like(recording, tensor) for name, tensor in weights.items()}
         given = {name: placeholder_like(recording, tensor) for name, tensor in examples.items()}
-        values: dict[Any, Any] = {}
+        values: dict[object, object] = {}
         for spec in signature.input_specs:
             node = nodes[spec.arg.name]
             values[node] = (
@@ -306,7 +306,10 @@ def _capture_exported(program: ExportedProgram) -> CapturedModel:
 
 
 def _finish(
-    recording: Any, weights: dict[str, torch.Tensor], examples: dict[str, torch.Tensor], result: Any
+    recording: Any,
+    weights: dict[str, torch.Tensor],
+    examples: dict[str, torch.Tensor],
+    result: object,
 ) -> CapturedModel:
     paths, structure = pytree.tree_flatten_with_path(result)
     for path, leaf in paths:
@@ -325,7 +328,7 @@ _REGIONS = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast"})
 """Ops that wrap a graph in a mode. The mode is already applied in a graph of ATen ops."""
 
 
-def _interpret(graph_module: torch.fx.GraphModule, values: dict[Any, Any]) -> list[Any]:
+def _interpret(graph_module: torch.fx.GraphModule, values: dict[object, object]) -> list[object]:
     """Run a graph of ATen ops; `values` has the values of its placeholders."""
     for node in graph_module.graph.nodes:
         if node.op == "call_function" and getattr(node.target, "__name__", "") in _REGIONS:
@@ -359,13 +362,13 @@ def _tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
     return {name: resolved(tensor.detach().cpu()) for name, tensor in named}
 
 
-def _with_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> Callable[..., Any]:
+def _with_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> Callable[..., object]:
     return lambda *args, **kwargs: torch.func.functional_call(module, tensors, args, kwargs)
 
 
 def _scripted(
     module: torch.jit.ScriptModule, tensors: dict[str, torch.Tensor]
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """Return a copy of a scripted module with these tensors as parameters and buffers."""
     copied = copy.deepcopy(module)
     for name, tensor in tensors.items():
@@ -374,7 +377,7 @@ def _scripted(
     return copied
 
 
-def _keys(path: Sequence[Any]) -> list[str]:
+def _keys(path: Sequence[object]) -> list[str]:
     return [
         str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path
     ]

@@ -56,7 +56,7 @@ class TorchCompileBackend:
         """The graphs compiled so far, in order."""
 
     def __call__(
-        self, graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any
+        self, graph_module: GraphModule, example_inputs: Sequence[Any], **options: object
     ) -> Callable[..., Any]:
         """Compile one graph; called by Dynamo.
 
@@ -85,7 +85,7 @@ class TorchCompileBackend:
         graphs: GraphCache,
         kind: str,
         graph_module: GraphModule,
-        example_inputs: Sequence[Any],
+        example_inputs: Sequence[object],
     ) -> CompiledGraph:
         del example_inputs
         name, directory = f"{next(self._numbers):04}_{kind}", None
@@ -137,7 +137,7 @@ def _without_cpu_kernels() -> Iterator[None]:
 
 
 def backend(
-    graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any
+    graph_module: GraphModule, example_inputs: Sequence[Any], **options: object
 ) -> Callable[..., Any]:
     """Compile one graph; the entry point ``ftm`` in the group ``torch_dynamo_backends``.
 

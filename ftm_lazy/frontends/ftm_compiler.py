@@ -47,7 +47,7 @@ class FTMCompiler:
         self._machine = machine
 
     def compile_to_mlir(
-        self, model: Model, *inputs: Any, dialect: str = "torch", **keywords: Any
+        self, model: Model, *inputs: object, dialect: str = "torch", **keywords: object
     ) -> str:
         """Return the model's program as MLIR text.
 
@@ -70,10 +70,10 @@ class FTMCompiler:
     def compile_to_lasm(
         self,
         model: Model,
-        *inputs: Any,
+        *inputs: object,
         output_path: str | Path = "kernel.lan",
         weights: str = "npz",
-        **keywords: Any,
+        **keywords: object,
     ) -> Path:
         """Write the model's assembly, weights and manifest.
 
@@ -107,7 +107,7 @@ class FTMCompiler:
         )
         return path
 
-    def jit_run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
+    def jit_run(self, model: Model, *inputs: object, **keywords: object) -> Any:
         """Run the model's linalg stage on the CPU with MLIR's ExecutionEngine.
 
         It uses upstream's bufferization and LLVM, and neither our midend nor the machine.
@@ -126,7 +126,7 @@ class FTMCompiler:
         captured = capture_model(model, inputs, keywords)
         return run_linalg(ArrayProgram(captured), captured.arguments(*inputs, **keywords))
 
-    def run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
+    def run(self, model: Model, *inputs: Any, **keywords: object) -> Any:
         """Run the model's assembly on the machine.
 
         Args:
@@ -141,7 +141,12 @@ class FTMCompiler:
         return capture_model(model, inputs, keywords).run(*inputs, **keywords)
 
     def validate(
-        self, model: Model, *inputs: Any, rtol: float = 1e-4, atol: float = 1e-5, **keywords: Any
+        self,
+        model: Model,
+        *inputs: object,
+        rtol: float = 1e-4,
+        atol: float = 1e-5,
+        **keywords: object,
     ) -> ValidationReport:
         """Compare each compiler stage with eager PyTorch, and print the report.
 
@@ -167,11 +172,13 @@ class FTMCompiler:
         return report
 
     @staticmethod
-    def _program(model: Model, inputs: Any, keywords: dict[str, Any]) -> ArrayProgram:
+    def _program(model: Model, inputs: Any, keywords: dict[str, object]) -> ArrayProgram:
         return ArrayProgram(capture_model(model, inputs, keywords))
 
 
-def _arguments(model: Model, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _arguments(
+    model: Model, inputs: Any, keywords: dict[str, Any]
+) -> tuple[Any, dict[str, object]]:
     """Return the arguments; without any, those of an exported program's export."""
     return (
         exported_arguments(model, inputs, keywords)
@@ -213,7 +220,7 @@ def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None
     save_file(arrays, path.with_suffix(".safetensors"))
 
 
-def _manifest(program: ArrayProgram, executable: Executable) -> dict[str, Any]:
+def _manifest(program: ArrayProgram, executable: Executable) -> dict[str, object]:
     """Describe each buffer of the assembly; the format is `ftm_backend.runtime.asm_bundle`'s."""
     asm = executable.asm
     names, inputs = list(program.weights), program.inputs

@@ -95,7 +95,7 @@ class CompiledGraph:
             end_step(self)
         return results
 
-    def _run(self, inputs: list[Any]) -> list[Any]:
+    def _run(self, inputs: list[Any]) -> list[object]:
         if self.direct is not None:
             return self.direct(inputs)
         environment: Environment = dict(zip(self._inputs, inputs, strict=True))
@@ -161,13 +161,13 @@ def _writes(user: Node, node: Node) -> bool:
     return user.target is torch.ops.aten.copy_.default and user.args[0] is node
 
 
-def _attribute(module: Any, path: str) -> Any:
+def _attribute(module: object, path: str) -> object:
     for name in path.split("."):
         module = getattr(module, name)
     return module
 
 
-def _is_symbolic(value: Any) -> bool:
+def _is_symbolic(value: object) -> bool:
     if isinstance(value, torch.Tensor):
         return any(isinstance(extent, torch.SymInt) for extent in (*value.shape, *value.stride()))
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))

@@ -106,7 +106,7 @@ class CompiledSegment:
         """Return the key of the variant for these inputs; None if there is only one."""
         if self._is_static and not self._has_numbers:
             return None
-        key: list[Any] = []
+        key: list[object] = []
         for node in self._sources:
             for leaf in pytree.tree_leaves(environment[node]):
                 if not isinstance(leaf, torch.Tensor):
@@ -165,13 +165,13 @@ class _Variant:
                 self.length += 1
             self._inputs = recorder.inputs
             # node, pytree structure, leaves: an _Output or a constant
-            self._results: list[tuple[Node, Any, list[Any]]] = []
+            self._results: list[tuple[Node, Any, list[object]]] = []
             outputs: list[torch.Tensor] = []
             outputs_on_cpu: list[bool] = []
             for node in nodes[: self.length]:
                 if uses.get(node, -1) >= self.length:
                     leaves, structure = pytree.tree_flatten(recorder.values[node])
-                    result: list[Any] = []
+                    result: list[object] = []
                     for leaf, is_cpu in zip(
                         leaves, _results_on_cpu(node, len(leaves), on_cpu), strict=True
                     ):
@@ -190,7 +190,7 @@ class _Variant:
         """See `CompiledSegment.direct`."""
         if self.captured is None:
             return None
-        results: dict[Node, Any] = {}
+        results: dict[Node, object] = {}
         for node, structure, leaves in self._results:
             if len(leaves) != 1 or not structure.is_leaf():
                 return None
@@ -259,7 +259,7 @@ class _Recorder:
                 check_in_memory(leaf)
         self.values[node] = value
 
-    def _value(self, node: Node) -> Any:
+    def _value(self, node: Node) -> object:
         if node not in self.values:
             self._sources[node] = None
             outside = self._environment[node]
@@ -279,7 +279,7 @@ class _Recorder:
         return placeholder_like(self._recording, tensor)
 
 
-def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
+def call_node(node: Node, value: Callable[[Node], object]) -> Any:
     """Call a node's op on ftm, whatever device the graph has.
 
     Conjugate and negative bits of the result are resolved. Placeholders have no such bits, so they
@@ -338,7 +338,7 @@ class FallbackCall:
         for node in dead:
             environment.pop(node, None)
 
-    def _ran_on_device(self, args: Any, kwargs: Any) -> bool:
+    def _ran_on_device(self, args: object, kwargs: object) -> bool:
         """Return whether it is PyTorch's own op on tensors on ftm, which counts its fallbacks."""
         is_custom = isinstance(
             self._node.target, torch._ops.OpOverload
@@ -376,7 +376,7 @@ _READS = frozenset({
 """Ops that read a value, which a program cannot do."""
 
 
-def _is_tensors(value: Any) -> bool:
+def _is_tensors(value: object) -> bool:
     leaves = pytree.tree_leaves(value)
     return bool(leaves) and all(isinstance(leaf, torch.Tensor) for leaf in leaves)
 

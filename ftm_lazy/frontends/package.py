@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from torch.export import ExportedProgram
 
@@ -108,6 +107,6 @@ def check_machine(name: str | None) -> None:
         raise ValueError(f"there is no machine {name!r}: use one of {', '.join(presets.NAMES)}")
 
 
-def dtype_token(dtype: Any) -> str:
+def dtype_token(dtype: object) -> str:
     """Return the dtype token of a torch dtype, e.g. "f32"."""
     return next(name for name, known in DTYPES_OF_TORCH.items() if known == dtype)

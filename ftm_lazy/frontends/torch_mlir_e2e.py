@@ -49,7 +49,7 @@ class _Config:
             computed.append(item._replace(output=output))
         return computed
 
-    def _call(self, method: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    def _call(self, method: Callable[..., object], inputs: Sequence[object]) -> object:
         raise NotImplementedError
 
 
@@ -61,21 +61,21 @@ class LazyTestConfig(_Config):
         del verbose
         return program.to(DEVICE)
 
-    def _call(self, method: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    def _call(self, method: Callable[..., object], inputs: Sequence[object]) -> object:
         return method(*pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(DEVICE), inputs))
 
 
 class DynamoTestConfig(_Config):
     """Run with `torch.compile`, as one graph on CPU tensors."""
 
-    def _call(self, method: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    def _call(self, method: Callable[..., object], inputs: Sequence[object]) -> object:
         return torch.compile(method, backend=TorchCompileBackend(), fullgraph=True)(*inputs)
 
 
 class ExportTestConfig(_Config):
     """Run as a package of `torch.export`, through the runtime that needs no PyTorch."""
 
-    def _call(self, method: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    def _call(self, method: Callable[..., object], inputs: Sequence[object]) -> object:
         from ftm_backend import runtime
 
         captured = capture_model(torch.export.export(_as_module(method), tuple(inputs)), ())
@@ -98,7 +98,7 @@ def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu()
 
 
-def _as_module(method: Callable[..., Any]) -> nn.Module:
+def _as_module(method: Callable[..., object]) -> nn.Module:
     """Return `method` as the ``forward`` of a module."""
     if isinstance(method, nn.Module):
         return method

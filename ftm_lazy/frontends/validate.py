@@ -90,8 +90,8 @@ class ValidationReport:
 def validate(
     model: Any,
     captured: CapturedModel,
-    inputs: Sequence[Any],
-    keywords: dict[str, Any],
+    inputs: Sequence[object],
+    keywords: dict[str, object],
     rtol: float,
     atol: float,
 ) -> ValidationReport:
@@ -117,7 +117,7 @@ def validate(
     with torch.no_grad():
         expected = pytree.tree_leaves(call(*inputs, **keywords))
     given = captured.arguments(*inputs, **keywords)
-    stages: dict[str, Callable[[], Any]] = {
+    stages: dict[str, Callable[[], object]] = {
         "trace": lambda: captured.captured.launch(
             [*_copies(captured.weights), *_copies(captured.inputs, given)], op_by_op=True
         ),
@@ -141,7 +141,7 @@ def _copies(
 
 def _boundary(
     name: str,
-    run: Callable[[], Any],
+    run: Callable[[], object],
     expected: list[torch.Tensor],
     names: Sequence[str],
     rtol: float,
@@ -229,7 +229,7 @@ def run_torch_dialect(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> 
     return _run_upstream(program, export_dialects.upstream_linalg(program.trace), inputs)
 
 
-def _run_upstream(program: ArrayProgram, text: str, inputs: Sequence[torch.Tensor]) -> Any:
+def _run_upstream(program: ArrayProgram, text: str, inputs: Sequence[torch.Tensor]) -> object:
     from ftm_backend.torch_mlir import execution_engine
 
     results = execution_engine.run_text(text, program.arrays(inputs), program.scalars())

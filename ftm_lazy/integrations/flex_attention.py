@@ -7,7 +7,6 @@ patches add ftm to both.
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 import torch
 
@@ -42,7 +41,7 @@ def _register_autocast(module: ModuleType) -> None:
     # the CPU's rule uses the dtype of the tensor's device
     cast_and_call = module.flex_attention.py_kernels[private_names.DispatchKey.AutocastCPU]
 
-    def under_autocast(*args: Any, **kwargs: Any) -> Any:
+    def under_autocast(*args: object, **kwargs: object) -> object:
         with private_names.excluding_autocast():
             return cast_and_call(*args, **kwargs)
 

@@ -40,7 +40,7 @@ def _choose_default(state: ModuleType) -> None:
     original = state.PartialState.__init__
 
     @functools.wraps(original)
-    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+    def initialize(self: object, *args: object, **kwargs: object) -> None:
         if is_default():
             os.environ.setdefault("ACCELERATE_TORCH_DEVICE", _name())
         original(self, *args, **kwargs)
@@ -53,7 +53,7 @@ def _map_automatically(modeling: Any) -> None:
     original = modeling.check_and_set_device_map
 
     @functools.wraps(original)
-    def check_and_set(device_map: Any) -> Any:
+    def check_and_set(device_map: Any) -> object:
         is_automatic = device_map in ("auto", "balanced", "balanced_low_0", "sequential")
         return original(_name() if is_automatic and is_default() else device_map)
 
@@ -69,7 +69,7 @@ def _allow_fp16(accelerate: ModuleType) -> None:
     signature = inspect.signature(original)
 
     @functools.wraps(original)
-    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+    def initialize(self: Any, *args: object, **kwargs: object) -> None:
         bound = signature.bind(self, *args, **kwargs)
         precision = bound.arguments.get("mixed_precision")
         precision = precision or os.environ.get("ACCELERATE_MIXED_PRECISION")
@@ -106,11 +106,11 @@ def _distribute(state: ModuleType) -> None:
 
     @functools.wraps(prepare)
     def prepare_backend(
-        self: Any, cpu: bool = False, sagemaker_dp: bool = False, backend: str | None = None
-    ) -> tuple[str | None, Any]:
+        self: object, cpu: bool = False, sagemaker_dp: bool = False, backend: str | None = None
+    ) -> tuple[str | None, object]:
         if _is_chosen() and not cpu and int(os.environ.get("LOCAL_RANK", "-1")) != -1:
             return backend or _name(), state.DistributedType.MULTI_GPU
-        chosen: tuple[str | None, Any] = prepare(self, cpu, sagemaker_dp, backend)
+        chosen: tuple[str | None, object] = prepare(self, cpu, sagemaker_dp, backend)
         return chosen
 
     @functools.wraps(set_device)

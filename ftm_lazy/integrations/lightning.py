@@ -39,7 +39,7 @@ class _FTMAccelerator:
     def teardown(self) -> None:
         """Do nothing: compiled programs are kept for the next run."""
 
-    def get_device_stats(self, device: Any) -> dict[str, Any]:
+    def get_device_stats(self, device: object) -> dict[str, Any]:
         """Return memory figures in bytes for ``DeviceStatsMonitor``."""
         return {
             "allocated": torch.ftm.memory_allocated(),
@@ -107,14 +107,14 @@ def _register_accelerator(connector: ModuleType) -> None:
         return self._accelerator_flag == _name() or isinstance(self._accelerator_flag, accelerator)
 
     @functools.wraps(choose_strategy)
-    def strategy(self: Any) -> Any:
+    def strategy(self: Any) -> object:
         chosen = choose_strategy(self)
         if is_chosen(self) and isinstance(chosen, connector.SingleDeviceStrategy):
             return connector.SingleDeviceStrategy(device=self._parallel_devices[0])
         return chosen
 
     @functools.wraps(make_precision)
-    def precision(self: Any) -> Any:
+    def precision(self: Any) -> object:
         plugin = self._precision_plugin_flag if is_trainer else self._precision_instance
         flag = self._precision_flag if is_trainer else self._precision_input
         if is_chosen(self) and flag in _MIXED and not plugin:

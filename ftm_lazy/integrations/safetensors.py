@@ -24,7 +24,7 @@ def install() -> None:
 
 
 def _accept_device(module: ModuleType) -> None:
-    open_file: Callable[..., Any] = module.safe_open
+    open_file: Callable[..., object] = module.safe_open
     if isinstance(open_file, _Opener):  # imported from the other module, which is patched already
         return
     module.safe_open = _Opener(open_file)  # type: ignore[attr-defined]
@@ -36,7 +36,9 @@ class _Opener:
     def __init__(self, open_file: Callable[..., Any]) -> None:
         self._open_file = open_file
 
-    def __call__(self, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
+    def __call__(
+        self, filename: Any, framework: str, device: object = "cpu", **options: object
+    ) -> Any:
         if isinstance(device, (str, torch.device)) and torch.device(device).type == NAME:
             return _File(
                 self._open_file(filename, framework, device="cpu", **options), torch.device(device)

@@ -16,7 +16,7 @@ _PROGRAMS, _KERNELS, _FIRST_CORE = 0, 1, 2
 def render(events: Events) -> dict[str, Any]:
     """Return the trace: rows of the host's threads, of programs, kernels, and each core."""
     host = os.getpid()
-    rows: list[dict[str, Any]] = [
+    rows: list[dict[str, object]] = [
         _name("process_name", host, 0, "host"),
         _name("process_name", _DEVICE, 0, "device ftm"),
         _name("thread_name", _DEVICE, _PROGRAMS, "programs"),

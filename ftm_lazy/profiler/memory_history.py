@@ -23,7 +23,7 @@ __all__ = ["dump_snapshot", "record_memory_history", "snapshot"]
 _since: int | None = None
 
 
-def record_memory_history(enabled: str | None = "all", **options: Any) -> None:
+def record_memory_history(enabled: str | None = "all", **options: object) -> None:
     """Begin to record every block that is taken and returned; None ends it.
 
     Args:
@@ -57,7 +57,7 @@ def snapshot() -> dict[str, Any]:
         module_hooks.remove()
         events = Events.of(begin, time.time_ns(), threading.get_native_id(), _C._stop_profile())
     segments = memory_snapshot()
-    traces: list[list[dict[str, Any]]] = [[]]
+    traces: list[list[dict[str, object]]] = [[]]
     if events is not None:
         runs = {run.number: run for run in events.runs}
         traces = [[_entry(event, runs) for event in events.memory]]
@@ -82,7 +82,7 @@ def dump_snapshot(filename: str | Path = "dump_snapshot.pickle") -> None:
         pickle.dump(snapshot(), file)
 
 
-def _entry(event: MemoryEvent, runs: Mapping[int, Run]) -> dict[str, Any]:
+def _entry(event: MemoryEvent, runs: Mapping[int, Run]) -> dict[str, object]:
     return {
         "action": "alloc" if event.bytes > 0 else "free_completed",
         "addr": event.address,
@@ -93,7 +93,7 @@ def _entry(event: MemoryEvent, runs: Mapping[int, Run]) -> dict[str, Any]:
     }
 
 
-def _frames(event: MemoryEvent, runs: Mapping[int, Run]) -> list[dict[str, Any]]:
+def _frames(event: MemoryEvent, runs: Mapping[int, Run]) -> list[dict[str, object]]:
     """Return where the owner of a block was recorded, as one frame of a stack."""
     run = runs.get(event.run)
     if run is None:

@@ -75,7 +75,7 @@ def _path(module: torch.nn.Module) -> str:
     return _paths[module]
 
 
-def _enter(module: torch.nn.Module, arguments: Any) -> None:
+def _enter(module: torch.nn.Module, arguments: object) -> None:
     del arguments
     if not torch.compiler.is_compiling():
         path = _path(module)
@@ -83,7 +83,7 @@ def _enter(module: torch.nn.Module, arguments: Any) -> None:
         _C._push_module(path)
 
 
-def _leave(module: torch.nn.Module, arguments: Any, result: Any) -> None:
+def _leave(module: torch.nn.Module, arguments: object, result: object) -> None:
     del module, arguments, result
     # A module that was entered before the hooks existed is not in the list.
     if not torch.compiler.is_compiling() and _open.paths:
@@ -91,13 +91,13 @@ def _leave(module: torch.nn.Module, arguments: Any, result: Any) -> None:
         _C._pop_module()
 
 
-def _begin_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+def _begin_step(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
     del args, kwargs
     if not torch.compiler.is_compiling():
         _C._push_module(f"{type(optimizer).__name__}.step")
 
 
-def _end_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+def _end_step(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
     del args, kwargs
     if not torch.compiler.is_compiling():
         _C._pop_module()

@@ -10,7 +10,7 @@ from ftm_lazy.torch_xla.utils.closures import AsyncClosureHandler
 
 __all__ = ["add", "run"]
 
-_queued: dict[int, tuple[list[Callable[[], Any]], list[Callable[[], Any]]]] = {}
+_queued: dict[int, tuple[list[Callable[[], object]], list[Callable[[], object]]]] = {}
 """Synchronous and asynchronous closures of each thread of the program.
 
 A forward pass that a checkpoint computes again runs on autograd's thread. Its closures belong to
@@ -20,7 +20,9 @@ the thread that called `backward`, as its operations do.
 _handler: AsyncClosureHandler | None = None
 
 
-def add(closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False) -> None:
+def add(
+    closure: Callable[..., Any], args: tuple[object, ...] = (), run_async: bool = False
+) -> None:
     """Queue ``closure(*args)`` for the thread's next `run`.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 __all__ = ["inert", "reason"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def inert(why: str) -> Callable[[F], F]:

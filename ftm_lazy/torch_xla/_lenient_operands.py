@@ -30,7 +30,7 @@ class Lax(TorchFunctionMode):
         func: Callable[..., Any],
         types: object,
         args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        kwargs: dict[str, object] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         try:

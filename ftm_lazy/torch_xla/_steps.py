@@ -73,7 +73,7 @@ def _name(f: object) -> str | None:
     return None if f is None else getattr(f, "__name__", None) or str(f)
 
 
-_programs_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+_programs_of: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictionary()
 
 
 class _Region:

@@ -54,8 +54,8 @@ class StableHLOExportOptions:
     """
 
     include_human_readable_text: bool = True
-    override_tracing_arguments: tuple[Any, ...] | None = None
-    override_tracing_kwargs: Mapping[str, Any] | None = None
+    override_tracing_arguments: tuple[object, ...] | None = None
+    override_tracing_kwargs: Mapping[str, object] | None = None
     save_weights: bool = True
     inline_all_constant: bool = True
     export_node_metadata: bool = False
@@ -114,7 +114,7 @@ class StableHLOGraphModule:
         """Run the model on the device of the arguments."""
         return self.evaluate(_METHOD, args)
 
-    def evaluate(self, method_name: str, args: tuple[Any, ...]) -> Any:
+    def evaluate(self, method_name: str, args: tuple[object, ...]) -> Any:
         """Run a method through the exported program.
 
         Args:
@@ -237,7 +237,7 @@ def save_as_stablehlo(
 
 def save_torch_model_as_stablehlo(
     torchmodel: torch.nn.Module,
-    args: tuple[Any, ...],
+    args: tuple[object, ...],
     path: str | os.PathLike[str],
     options: StableHLOExportOptions | None = None,
 ) -> None:
@@ -271,7 +271,7 @@ def bytecode_of(tensors: list[torch.Tensor]) -> bytes:
     return _bytecode(_pending(tensors))
 
 
-def _pending(tensors: list[torch.Tensor]) -> Any:
+def _pending(tensors: list[torch.Tensor]) -> object:
     with optional_packages.needed(_PURPOSE):
         from torch_mlir import ir
         from torch_mlir.compiler_utils import OutputType, lower_mlir_module
@@ -288,7 +288,7 @@ def _pending(tensors: list[torch.Tensor]) -> Any:
         return _convert(lambda: lower_mlir_module(False, OutputType.STABLEHLO, module))
 
 
-def _convert(convert: Callable[[], Any]) -> Any:
+def _convert(convert: Callable[[], object]) -> object:
     """Run a conversion, and raise its failure as NotImplementedError with an alternative."""
     from torch_mlir.compiler_utils import TorchMlirCompilerError
 

@@ -351,7 +351,7 @@ def _link(
 
 def read_sections(image: bytes) -> dict[str, Any]:
     """Return the records of every section as flat tuples; integers or bytes for plain sections."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for number, (name, kind) in enumerate(image_layout.SECTIONS):
         at = image_layout.HEADER.size + number * image_layout.SECTION.size
         offset, count = image_layout.SECTION.struct.unpack_from(image, at)

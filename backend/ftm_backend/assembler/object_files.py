@@ -109,7 +109,7 @@ def _add_if_present(numbers: np.ndarray, distance: int) -> None:
 def make_object(
     parts: dict[str, bytes],
     bases: Bases,
-    immediates: Sequence[Any],
+    immediates: Sequence[object],
     names: dict[str, tuple[str, ...]],
 ) -> ObjectFile | None:
     """Make the object file of a function.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 __all__ = ["CheckOutcome", "report"]
 
@@ -47,7 +46,7 @@ class CheckOutcome:
         return self.name.partition(" ")[0]
 
 
-def report(outcomes: Sequence[CheckOutcome], about: Mapping[str, Any]) -> str:
+def report(outcomes: Sequence[CheckOutcome], about: Mapping[str, object]) -> str:
     """Return a table of the kinds, the checks that count, and the times of the models."""
     lines = [
         f"{about['machine']}: {about['description']}",

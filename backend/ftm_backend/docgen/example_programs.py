@@ -40,7 +40,7 @@ def case(row: InstructionDef) -> ExampleProgram:
     )
 
 
-def _array(value: tuple[str, tuple[int, ...], list[Any]]) -> np.ndarray:
+def _array(value: tuple[str, tuple[int, ...], list[object]]) -> np.ndarray:
     token, extents, values = value
     return np.array(values, BY_TOKEN[token].array).reshape(extents)
 

@@ -10,7 +10,6 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from ftm_backend.assembler import image_layout
 from ftm_backend.cli import Parser, command
@@ -146,7 +145,7 @@ def _instruction(row: i.InstructionDef) -> list[str]:
     ]
 
 
-def _values(value: tuple[str, tuple[int, ...], list[Any]]) -> str:
+def _values(value: tuple[str, tuple[int, ...], list[object]]) -> str:
     token, extents, values = value
     words = ", ".join(
         f"{x:.6g}" if isinstance(x, float) else str(int(x) if isinstance(x, bool) else x)

@@ -205,7 +205,7 @@ class LinalgBuilder:
         name: str,
         x: StridedValue,
         call: ScalarExpr,
-        attributes: dict[str, Any] | None = None,
+        attributes: dict[str, object] | None = None,
     ) -> StridedValue:
         """Append a collective on `x`, or the wait for it; ``call`` is its number."""
         statement, result = function.collective(name, self.tensor(x), call.node, attributes or {})

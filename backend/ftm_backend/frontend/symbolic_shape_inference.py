@@ -118,7 +118,7 @@ class _Inference(TraceLowering):
             matches = (
                 size for size in sizes if self._is_free(substitute(size.text, decided), name)
             )
-            size: Any = next(matches, symbol if name in self._declared else symbol.value)
+            size: object = next(matches, symbol if name in self._declared else symbol.value)
             if symbol != size:  # never: the comparison writes the guard
                 raise LoweringError(f"{symbol} is not {size}")
 
@@ -207,7 +207,7 @@ class _Inference(TraceLowering):
             if isinstance(size, SymInt):
                 self._candidates.setdefault(size.value, {}).setdefault(size.text, size)
 
-    def _count(self, value: Any) -> Any:
+    def _count(self, value: Any) -> object:
         """Convert an argument that counts elements to a size or a guess."""
         if isinstance(value, tuple):
             return tuple(map(self._count, value))

@@ -107,7 +107,7 @@ def _tensor_type(kind: Type) -> TensorType | None:
     return TensorType(_TOKENS[match[2]], tuple(int(n) for n in match[1].split(",") if n))
 
 
-def _constant(op: Operation) -> Any:
+def _constant(op: Operation) -> object:
     kind = op.name.rpartition(".")[2]
     if kind == "none":
         return None

@@ -135,7 +135,7 @@ def _set_origin(made: Iterable[Statement | Update | SequentialLoop], origin: Ori
 _OPERANDS = frozenset({"self", "other"})
 """Arguments that are tensors or scalars of the computation, never attributes."""
 
-_CONVERSIONS: dict[type, Callable[[TraceLowering, Any], Any]] = {
+_CONVERSIONS: dict[type, Callable[[TraceLowering, Any], object]] = {
     Ref: lambda lowering, ref: lowering.values[ref.index],
     ScalarRef: lambda lowering, ref: lowering.scalars[ref.index],
     DType: lambda lowering, dtype: dtype.token,

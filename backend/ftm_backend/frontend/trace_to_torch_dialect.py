@@ -32,7 +32,7 @@ MEMORY_FORMATS = {
 }
 """PyTorch's numbers of the memory formats, which the torch dialect uses."""
 
-_OMITTED_DEFAULTS: dict[str, Any] = {
+_OMITTED_DEFAULTS: dict[str, object] = {
     "device": None,
     "layout": None,
     "pin_memory": None,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     class FTM:
         """Stand-in for the type checker: the MLIR bindings have no annotations."""
 
-        operations: ClassVar[list[type[Any]]]
+        operations: ClassVar[list[type[object]]]
 
         class Operation:
             """Base class of operations."""

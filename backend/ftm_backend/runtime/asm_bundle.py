@@ -45,7 +45,7 @@ def load_compiled(
     where: Path,
     program: AsmProgram,
     image: bytes,
-    manifest: Mapping[str, Any],
+    manifest: Mapping[str, object],
     arrays: Mapping[str, np.ndarray],
     machine: Machine,
 ) -> PackagedModel:
@@ -133,7 +133,7 @@ def _output(
     results: Mapping[str, int],
     inputs: list[str],
     weights: Mapping[str, int],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     kind = output["kind"]
     if kind == "result":
         index = results[output["buffer"]]

@@ -308,7 +308,7 @@ class PackagedModel:
     def _bytes(self, source: int, given: list[np.ndarray]) -> np.ndarray:
         return self._weights[source] if source >= 0 else given[-1 - source]
 
-    def _bound(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+    def _bound(self, arrays: tuple[object, ...], named: dict[str, object]) -> list[object]:
         names = [tensor.name for tensor in self.inputs]
         missing = names[len(arrays) :]
         if len(arrays) > len(names) or set(named) != set(missing):

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def collect() -> dict[str, Any]:
     """Return the facts by name: texts, and settings as a dictionary."""
-    facts: dict[str, Any] = {"ftm": version(), "device": _device()}
+    facts: dict[str, object] = {"ftm": version(), "device": _device()}
     for package in _PACKAGES:
         try:
             facts[package] = metadata.version(package)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -164,7 +163,7 @@ def _copies_to_loops(module: Module) -> None:
 def _descriptor(array: np.ndarray) -> ctypes.Structure:
     """Return the C struct of a memref on ``array``."""
     rank = array.ndim
-    fields: list[Any] = [
+    fields: list[object] = [
         ("allocated", ctypes.c_void_p),
         ("aligned", ctypes.c_void_p),
         ("offset", ctypes.c_longlong),

@@ -10,7 +10,7 @@ import torch
 __all__ = ["dynamo_backend"]
 
 
-def dynamo_backend(fx: torch.fx.GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
+def dynamo_backend(fx: torch.fx.GraphModule, args: Sequence[object]) -> Callable[..., Any]:
     """Compile a graph with the backend ``ftm`` of `torch.compile`."""
     from ftm_lazy.frontends import dynamo
 

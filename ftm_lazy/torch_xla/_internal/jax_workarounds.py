@@ -12,7 +12,7 @@ from ftm_lazy.torch_xla._inert import inert
 
 __all__ = ["jax_import_guard", "maybe_get_jax", "maybe_get_torchax", "requires_jax"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 _WHY = "JAX and ftm share no device"
 

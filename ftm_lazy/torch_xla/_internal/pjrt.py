@@ -41,21 +41,25 @@ def run_multiprocess(
 
 
 def _store_result(
-    ordinal: int, folder: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ordinal: int,
+    folder: str,
+    fn: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
 ) -> None:
     Path(folder, str(ordinal)).write_bytes(pickle.dumps(fn(*args, **kwargs)))
 
 
-def spawn_threads(fn: Callable[..., Any], args: tuple[Any, ...] = ()) -> None:
+def spawn_threads(fn: Callable[..., object], args: tuple[object, ...] = ()) -> None:
     """Call ``fn(ordinal, *args)`` for the only device of this process, on this thread."""
     fn(_world.ordinal(), *args)
 
 
 def spawn(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     nprocs: int | None = None,
     start_method: str = "spawn",
-    args: tuple[Any, ...] = (),
+    args: tuple[object, ...] = (),
 ) -> None:
     """Call `xla_multiprocessing.spawn`."""
     xla_multiprocessing.spawn(fn, args, nprocs, start_method=start_method)

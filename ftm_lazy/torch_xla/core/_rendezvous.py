@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -12,6 +12,9 @@ from ftm_lazy.torch_xla import _steps, _world
 from ftm_lazy.torch_xla.core._data import on_cpu
 
 __all__ = ["do_on_ordinals", "mesh_reduce", "rendezvous", "xla_rendezvous"]
+
+Data = TypeVar("Data")
+Result = TypeVar("Result")
 
 
 def xla_rendezvous(
@@ -47,7 +50,7 @@ def rendezvous(tag: str, payload: bytes = b"", replicas: list[int] = []) -> list
     return xla_rendezvous(payload, replicas or None, tag)
 
 
-def mesh_reduce(tag: str, data: object, reduce_fn: Callable[[list[Any]], Any]) -> Any:
+def mesh_reduce(tag: str, data: Data, reduce_fn: Callable[[list[Data]], Result]) -> Result:
     """Reduce the data of all processes with a Python function.
 
     Args:
@@ -65,7 +68,7 @@ def mesh_reduce(tag: str, data: object, reduce_fn: Callable[[list[Any]], Any]) -
 
 
 def do_on_ordinals(
-    target: Callable[..., Any], data: object = (), ordinals: Collection[int] | int = (0,)
+    target: Callable[..., object], data: object = (), ordinals: Collection[int] | int = (0,)
 ) -> Any:
     """Call ``target(*data)`` in some processes, and wait for all.
 

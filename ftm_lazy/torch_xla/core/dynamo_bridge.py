@@ -15,7 +15,7 @@ __getattr__ = _refusals.getter(__name__)
 
 
 def extract_compiled_graph(
-    xla_model: torch.fx.GraphModule, xla_args: Sequence[Any]
+    xla_model: torch.fx.GraphModule, xla_args: Sequence[object]
 ) -> Callable[..., Any]:
     """Return a callable of the graph, which is recorded and compiled when it is called.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd.function import FunctionCtx
 
 from ftm_lazy.torch_xla import _world
 from ftm_lazy.torch_xla.core import _collectives as collectives
@@ -25,7 +26,7 @@ class AllReduce(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: FunctionCtx,
         input: torch.Tensor,
         reduce_type: str,
         scale: float,
@@ -38,7 +39,7 @@ class AllReduce(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Return the gradient of this process's `input`."""
         input, output = ctx.saved_tensors
         grad = grad_output * ctx.scale
@@ -72,13 +73,13 @@ class AllGather(torch.autograd.Function):
     """Autograd function of `all_gather`; the gradient is that of this process's part."""
 
     @staticmethod
-    def forward(ctx: Any, input: torch.Tensor, dim: int) -> torch.Tensor:
+    def forward(ctx: FunctionCtx, input: torch.Tensor, dim: int) -> torch.Tensor:
         """Return the inputs of all processes, concatenated along `dim`."""
         ctx.dim, ctx.length = dim, input.size(dim)
         return collectives.all_gather(input, dim)
 
     @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Return the gradient of this process's `input`."""
         return grad_output.narrow(ctx.dim, _world.ordinal() * ctx.length, ctx.length).clone(), None
 

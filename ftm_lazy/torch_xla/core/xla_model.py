@@ -277,7 +277,7 @@ def mark_step(wait: bool = False, reset_scope: bool = True) -> None:
 
 
 def add_step_closure(
-    closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False
+    closure: Callable[..., object], args: tuple[object, ...] = (), run_async: bool = False
 ) -> None:
     """Queue ``closure(*args)`` for the end of the step (`sync`).
 
@@ -328,7 +328,7 @@ def _fetch_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
-def _maybe_convert_to_cpu(data: object, convert: bool = True) -> Any:
+def _maybe_convert_to_cpu(data: object, convert: bool = True) -> object:
     """Compute `data`, and copy its tensors to the CPU if `convert`.
 
     Accelerate and Lightning call this before saving.
@@ -342,7 +342,7 @@ def _maybe_convert_to_cpu(data: object, convert: bool = True) -> Any:
 def optimizer_step(
     optimizer: torch.optim.Optimizer,
     barrier: bool = False,
-    optimizer_args: dict[str, Any] = {},  # noqa: B006  (torch_xla's default)
+    optimizer_args: dict[str, object] = {},  # noqa: B006  (torch_xla's default)
     groups: list[list[int]] | None = None,
     pin_layout: bool = True,
 ) -> Any:

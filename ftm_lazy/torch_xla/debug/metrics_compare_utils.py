@@ -44,7 +44,7 @@ def parse_metrics_report(report: str, dehumanize: bool = True) -> dict[str, Any]
         For example ``{"CompileTime__Accumulator_sec": 1.5, "CompileTime__TotalSamples": 2.0,
         "MarkStep__Value": 7}``.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
 
     def add(metric: str, key: str, text: str) -> None:
         number, unit = _number(text)

@@ -89,7 +89,11 @@ class DataParallel:
         return self._models
 
     def __call__(
-        self, loop_fn: Callable[..., Any], loader: Iterable[Any], batchdim: int = 0, **kwargs: Any
+        self,
+        loop_fn: Callable[..., Any],
+        loader: Iterable[Any],
+        batchdim: int = 0,
+        **kwargs: object,
     ) -> list[Any]:
         """Run one epoch.
 

@@ -182,7 +182,7 @@ class ParallelLoader:
             self._start()
         return self._queues[device].queue.get() if self._threads else self._next_here(device)
 
-    def _next_here(self, device: torch.device) -> Any:
+    def _next_here(self, device: torch.device) -> object:
         """Read and copy the next batch on this thread."""
         begin = time.perf_counter()
         for batch in self._batches:
@@ -231,7 +231,7 @@ class ParallelLoader:
             for queue in queues:
                 queue.cpu_loader_queue.close_write()
 
-    def _read_batches(self) -> Iterator[Any]:
+    def _read_batches(self) -> Iterator[object]:
         batches = iter(self._cpu_loader)
         while True:
             with _named("cpu_loader.next"):
@@ -252,11 +252,11 @@ class ParallelLoader:
             if next(queue.close_queue_count) == threads - 1:
                 queue.queue.close_write()
 
-    def _copy(self, batch: Any, device: torch.device) -> Any:
+    def _copy(self, batch: object, device: torch.device) -> Any:
         with _named("cpu_data_to_xla_device"), torch.no_grad():
             return self.send_cpu_data_to_device([batch], device)[0]
 
-    def send_cpu_data_to_device(self, batches: list[Any], device: torch.device) -> list[Any]:
+    def send_cpu_data_to_device(self, batches: list[object], device: torch.device) -> list[Any]:
         """Return copies of `batches` on `device`."""
         return send_cpu_data_to_device(batches, device)
 

@@ -34,8 +34,8 @@ _COUNTS = ("CPU_NUM_DEVICES", "TPU_NUM_DEVICES", "GPU_NUM_DEVICES", "NEURONCORE_
 
 
 def spawn(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
+    fn: Callable[..., object],
+    args: tuple[object, ...] = (),
     nprocs: int | None = None,
     join: bool = True,
     daemon: bool = False,
@@ -98,7 +98,7 @@ def _count() -> int:
 
 
 def _run(
-    ordinal: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, address: str
+    ordinal: int, fn: Callable[..., object], args: tuple[object, ...], count: int, address: str
 ) -> None:
     """Main function of a process."""
     _world.enter(ordinal, count, address)
@@ -108,7 +108,7 @@ def _run(
 
 def launch(
     fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
+    args: tuple[object, ...] = (),
     start_method: str = "spawn",
     debug_single_process: bool = False,
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from functorch.compile import aot_function, make_boxed_func
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.function import FunctionCtx
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["PyTree", "TracedStep", "tree_flatten_none"]
@@ -29,8 +30,8 @@ def tree_flatten_none(pytree: PyTree) -> tuple[tuple[Any, ...], Callable[[Sequen
     leaves, structure = tree_flatten(pytree)
     indices = [i for i, leaf in enumerate(leaves) if leaf is not None]
 
-    def unflatten(values: Sequence[Any]) -> PyTree:
-        filled: list[Any] = [None] * len(leaves)
+    def unflatten(values: Sequence[object]) -> PyTree:
+        filled: list[object] = [None] * len(leaves)
         for index, value in zip(indices, values, strict=True):
             filled[index] = value
         return tree_unflatten(filled, structure)
@@ -93,8 +94,8 @@ class TracedStep:
         self._results = len(results)
         self._has_gradient = [result.requires_grad for result in results]
 
-    def _keep(self, name: str) -> Callable[..., Any]:
-        def compiler(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+    def _keep(self, name: str) -> Callable[..., object]:
+        def compiler(graph: torch.fx.GraphModule, example_inputs: Sequence[object]) -> object:
             del example_inputs
             self._graphs[name] = graph
             return make_boxed_func(graph)
@@ -155,7 +156,9 @@ class TracedStep:
 
 class _Step(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, step: TracedStep, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(
+        ctx: FunctionCtx, step: TracedStep, *arguments: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         results, activations = step.run_forward(arguments)
         ctx.step = step
         ctx.save_for_backward(*activations)
@@ -165,5 +168,5 @@ class _Step(torch.autograd.Function):
         return tuple(results)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         return None, *ctx.step.run_backward(ctx.saved_tensors, gradients)

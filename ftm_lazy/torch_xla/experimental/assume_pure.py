@@ -18,7 +18,7 @@ __getattr__ = _refusals.getter(__name__)
 _XLA_COMPUTATION_CACHE: dict[object, object] = {}
 """Empty: the device has its own program cache. torch_xla programs clear this one."""
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 _WHY = (
     "each call is recorded, which costs some microseconds per operation; it is compiled only once"
@@ -38,7 +38,7 @@ def assume_pure(fn: F, *, add_rng_seed_argument: bool = False) -> F:
     from ftm_lazy.torch_xla.core.xla_model import fork_rng, set_rng_state
 
     @functools.wraps(fn)
-    def seeded(*args: object, rng_seed: int | torch.Tensor, **kwargs: object) -> Any:
+    def seeded(*args: object, rng_seed: int | torch.Tensor, **kwargs: object) -> object:
         with fork_rng():
             set_rng_state(int(rng_seed))
             return fn(*args, **kwargs)

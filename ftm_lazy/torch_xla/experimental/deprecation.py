@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 __all__ = ["deprecated", "mark_deprecated", "register_deprecated"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def deprecated(
@@ -29,7 +29,7 @@ def deprecated(
     text = f"{old_path} is deprecated. Use {new.__module__}.{new.__name__} instead."
 
     @functools.wraps(new)
-    def warned(*args: object, **kwargs: object) -> Any:
+    def warned(*args: object, **kwargs: object) -> object:
         warnings.warn(
             f"{text} {extra_msg}" if extra_msg else text, DeprecationWarning, stacklevel=2
         )
@@ -41,7 +41,7 @@ def deprecated(
 def mark_deprecated(new: F, extra_msg: str | None = None) -> Callable[[Callable[..., Any]], F]:
     """Make a function a deprecated name of `new` (decorator)."""
 
-    def decorate(function: Callable[..., Any]) -> F:
+    def decorate(function: Callable[..., object]) -> F:
         return deprecated(
             importlib.import_module(function.__module__), new, function.__name__, extra_msg
         )
@@ -49,6 +49,6 @@ def mark_deprecated(new: F, extra_msg: str | None = None) -> Callable[[Callable[
     return decorate
 
 
-def register_deprecated(module: ModuleType, new: Callable[..., Any]) -> None:
+def register_deprecated(module: ModuleType, new: Callable[..., object]) -> None:
     """Make ``module.NAME`` a deprecated name of `new`, where NAME is the name of `new`."""
     setattr(module, new.__name__, deprecated(module, new))

@@ -14,9 +14,9 @@ __all__ = ["fori_loop", "while_loop"]
 
 def while_loop(
     cond_fn: Callable[..., torch.Tensor],
-    body_fn: Callable[..., Sequence[Any]],
-    carried_inputs: Sequence[Any],
-    additional_inputs: Sequence[Any] | None = None,
+    body_fn: Callable[..., Sequence[object]],
+    carried_inputs: Sequence[object],
+    additional_inputs: Sequence[object] | None = None,
 ) -> tuple[Any, ...]:
     """Run ``while cond_fn(*carried, *others): carried = body_fn(*carried, *others)``.
 
@@ -37,7 +37,7 @@ def while_loop(
     return carried
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], *input_value: Any) -> Any:
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., object], *input_value: object) -> Any:
     """Apply a function ``upper - lower`` times to its own result.
 
     Args:

@@ -26,7 +26,7 @@ class GradientAccumulationContext:
 
 
 def gradient_accumulation(
-    train_step: Callable[..., Any],
+    train_step: Callable[..., object],
     iterable_tensors: tuple[torch.Tensor, ...],
     model: torch.nn.Module,
     *carried_tensors: torch.Tensor,

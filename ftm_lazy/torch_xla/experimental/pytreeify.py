@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import torch
+from torch.autograd.function import FunctionCtx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["pytreeify"]
@@ -22,7 +23,9 @@ def pytreeify(cls: type[torch.autograd.Function]) -> type[torch.autograd.Functio
         """`cls` on flat lists."""
 
         @staticmethod
-        def forward(ctx: Any, structure: Any, out: list[Any], *leaves: Any) -> Any:
+        def forward(
+            ctx: FunctionCtx, structure: object, out: list[object], *leaves: object
+        ) -> object:
             results, result_structure = tree_flatten(
                 forward(ctx, *tree_unflatten(list(leaves), structure))
             )
@@ -31,7 +34,7 @@ def pytreeify(cls: type[torch.autograd.Function]) -> type[torch.autograd.Functio
             return tuple(results)
 
         @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
+        def backward(ctx: FunctionCtx, *gradients: object) -> object:
             structure, result_structure = ctx._structures
             tree = tree_unflatten(list(gradients), result_structure)
             result = backward(ctx, *(tree if isinstance(tree, tuple) else (tree,)))
@@ -43,9 +46,9 @@ def pytreeify(cls: type[torch.autograd.Function]) -> type[torch.autograd.Functio
             return (None, None, *leaves)
 
     @functools.wraps(cls.apply)
-    def apply(*args: object) -> Any:
+    def apply(*args: object) -> object:
         leaves, structure = tree_flatten(args)
-        out: list[Any] = []
+        out: list[object] = []
         flat = Flat.apply(structure, out, *leaves)
         return tree_unflatten(list(flat), out[0])
 

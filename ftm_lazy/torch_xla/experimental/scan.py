@@ -17,7 +17,7 @@ from ftm_lazy.torch_xla.experimental._traced import PyTree, TracedStep, tree_fla
 __all__ = ["scan", "tree_flatten_none", "value_and_grad_partitioned"]
 
 _SCAN_COMPUTATION_CACHE: WeakKeyDictionary[
-    Callable[..., Any], dict[tuple[Any, ...], TracedStep]
+    Callable[..., object], dict[tuple[object, ...], TracedStep]
 ] = WeakKeyDictionary()
 """Traced steps of pure functions: function -> partition function and argument types -> step."""
 

@@ -64,12 +64,12 @@ def scan_layers(
 
 def _call_pure(
     first: torch.nn.Module, layer: torch.nn.Module, data: Any, partition_fn: object
-) -> Any:
+) -> object:
     """Run `layer` with the trace of `first`, which has the same structure."""
     if first not in _ONE_LAYER_CACHE:
         template = copy.deepcopy(first).to("meta")  # the cache must not keep its key alive
 
-        def one_layer(data: Any, tensors: dict[str, torch.Tensor]) -> tuple[Any, None]:
+        def one_layer(data: object, tensors: dict[str, torch.Tensor]) -> tuple[object, None]:
             return torch.func.functional_call(template, tensors, data), None
 
         _ONE_LAYER_CACHE[first] = one_layer

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-def mp_test(func: Callable[..., Any]) -> Callable[..., Any]:
+def mp_test(func: Callable[..., object]) -> Callable[..., Any]:
     """Run a `unittest.TestCase` method in a new process, and return its exit code (decorator)."""
 
     @functools.wraps(func)

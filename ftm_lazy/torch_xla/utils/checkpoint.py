@@ -47,7 +47,7 @@ def set_device_states(devices: Sequence[int], states: Sequence[torch.Tensor]) ->
 
 
 def checkpoint(
-    function: Callable[..., Any], *args: object, use_reentrant: bool = True, **kwargs: object
+    function: Callable[..., object], *args: object, use_reentrant: bool = True, **kwargs: object
 ) -> Any:
     """Call a function whose intermediate values are recomputed in the backward pass.
 

@@ -209,8 +209,8 @@ def for_each_instance_rewrite(
         select_fn: Whether an object is selected.
         fn: The replacement function.
     """
-    done: dict[int, Any] = {}
-    kept: list[Any] = []  # keeps temporary objects alive, so that ids stay unique
+    done: dict[int, object] = {}
+    kept: list[object] = []  # keeps temporary objects alive, so that ids stay unique
 
     def rewrite(part: object) -> Any:
         if id(part) in done:

@@ -420,7 +420,7 @@ def copy_statement(tensor: Tensor) -> Statement:
 
 
 def whole_statement(
-    name: str, operands: Sequence[Tensor], result: Value, attributes: dict[str, Any]
+    name: str, operands: Sequence[Tensor], result: Value, attributes: dict[str, object]
 ) -> Statement:
     """Make an operation that reads tensors as a whole.
 
@@ -448,7 +448,7 @@ def whole_statement(
 
 
 def collective(
-    name: str, tensor: Tensor, call: Node, attributes: dict[str, Any]
+    name: str, tensor: Tensor, call: Node, attributes: dict[str, object]
 ) -> tuple[Statement, Value]:
     """Make a collective, or the wait for one, which works in place.
 

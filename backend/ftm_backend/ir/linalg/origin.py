@@ -8,7 +8,7 @@ a function, which is named after the first of them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 __all__ = ["Origin", "location_text", "origins_at", "symbol_name"]
 
@@ -48,7 +48,7 @@ def location_text(origins: Iterable[Origin]) -> str:
     return f"loc(fused[{names}])" if "," in names else f"loc({names})"
 
 
-def origins_at(location: Any) -> tuple[Origin, ...]:
+def origins_at(location: object) -> tuple[Origin, ...]:
     """Return the origins in a location of MLIR's bindings; none in one of another kind."""
     found = []
     for each in getattr(location, "locations", [location]):

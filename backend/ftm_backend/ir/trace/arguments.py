@@ -166,7 +166,7 @@ def sizes_of_argument(name: str, value: Any) -> tuple[int, ...]:
     return (value,) if is_size(value) else ()
 
 
-def with_sizes(value: Any, sizes: Iterator[Any]) -> Any:
+def with_sizes(value: object, sizes: Iterator[object]) -> Any:
     """Replace the integers of an argument by the next of ``sizes``."""
     return tuple([next(sizes) for _ in value]) if type(value) is tuple else next(sizes)
 
@@ -183,7 +183,7 @@ def operand_slots(value: object) -> Iterator[Operand]:
             yield from operand_slots(item)
 
 
-def split_operands(value: Any, operands: list[int]) -> Any:
+def split_operands(value: object, operands: list[int]) -> Any:
     """Replace references by `Operand`, and append their numbers to ``operands``."""
     if isinstance(value, (Ref, ScalarRef)):
         operands.append(value.index)
@@ -193,7 +193,7 @@ def split_operands(value: Any, operands: list[int]) -> Any:
     return value
 
 
-def join_operands(value: Any, operands: Iterator[int]) -> Any:
+def join_operands(value: object, operands: Iterator[int]) -> Any:
     """Replace each `Operand` by a reference; the inverse of `split_operands`."""
     if value is _VALUE:
         return Ref(next(operands))

@@ -271,14 +271,14 @@ def _arguments(cursor: _Line) -> tuple[tuple[str, Any], ...]:
     return tuple(args)
 
 
-def _argument(cursor: _Line) -> Any:
+def _argument(cursor: _Line) -> object:
     kind, text = cursor.kind, cursor.text
     if kind == "integers":
         cursor.advance()
         return tuple(map(symbolic.parse_size, text[1:-1].split(",")))
     if kind == "bracket":
         cursor.advance()
-        items: list[Any] = []
+        items: list[object] = []
         if cursor.accept("]"):
             return ()
         while True:
@@ -299,7 +299,7 @@ def _argument(cursor: _Line) -> Any:
                 "the parts of a complex number are floating-point numbers: complex(0.0,1.0)"
             )
         return Complex(real, imaginary)
-    value: Any
+    value: object
     if kind == "ref":
         value = Ref(int(text[1:]))
     elif kind == "scalar":

@@ -40,7 +40,7 @@ def structure_of(trace: Trace) -> tuple[Any, ...]:
     return params, tuple(trace.scalars), nodes, tuple(trace.results)
 
 
-def with_numbers(trace: Trace, numbers: Sequence[Any], symbols: ShapeEnv | None = None) -> Trace:
+def with_numbers(trace: Trace, numbers: Sequence[object], symbols: ShapeEnv | None = None) -> Trace:
     """Return the trace of the same structure with these numbers.
 
     Args:
@@ -127,7 +127,7 @@ def symbolic_trace(trace: Trace, relation: ShapeRelation, hints: Sequence[int]) 
             for (name, _, least), hint in zip(relation.symbols, hints, strict=True)
         }
     )
-    numbers: list[Any] = list(numbers_of(trace))
+    numbers: list[object] = list(numbers_of(trace))
     with symbols:
         for place, text in relation.texts:
             numbers[place] = parse_size("{" + text + "}")

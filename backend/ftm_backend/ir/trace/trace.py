@@ -118,7 +118,7 @@ class CallSpec:
             slot.value + part for slot, part in zip(self.slots, parts, strict=True)
         )
 
-    def with_numbers(self, numbers: Sequence[Any]) -> CallSpec:
+    def with_numbers(self, numbers: Sequence[object]) -> CallSpec:
         """Return the spec with other sizes in place of `numbers`."""
         given = iter(numbers)
         args = tuple(

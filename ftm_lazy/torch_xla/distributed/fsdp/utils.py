@@ -20,7 +20,7 @@ def checkpoint_module(module: torch.nn.Module) -> torch.nn.Module:
     forward = module.forward
 
     @functools.wraps(forward)
-    def checkpointed(*args: object, **kwargs: object) -> Any:
+    def checkpointed(*args: object, **kwargs: object) -> object:
         # PyTorch stops the recomputation early by default, but the remaining operations may count
         # calls or collect statistics.
         with torch.utils.checkpoint.set_checkpoint_early_stop(False):

@@ -22,11 +22,11 @@ __all__ = [
 ]
 
 
-def with_xla(func: Callable[..., Any]) -> Callable[..., Any]:
+def with_xla(func: Callable[..., object]) -> Callable[..., Any]:
     """Enable SPMD when a function is called (decorator)."""
 
     @functools.wraps(func)
-    def with_spmd(self: object, *args: object, **kwargs: object) -> Any:
+    def with_spmd(self: object, *args: object, **kwargs: object) -> object:
         os.environ["XLA_USE_SPMD"] = "1"
         return func(self, *args, **kwargs)
 
@@ -51,7 +51,7 @@ def convert_to_xla_partition_spec(
 
 
 def xla_distribute_tensor(
-    tensor: torch.Tensor, device_mesh: object, placements: Sequence[Any] | None = None
+    tensor: torch.Tensor, device_mesh: object, placements: Sequence[object] | None = None
 ) -> torch.Tensor:
     """Copy a tensor to the device and annotate it.
 
@@ -71,8 +71,8 @@ def xla_distribute_module(
     module: torch.nn.Module,
     device_mesh: object = None,
     partition_fn: Callable[[str, torch.nn.Module, Any], None] | None = None,
-    input_fn: Callable[..., Any] | None = None,
-    output_fn: Callable[..., Any] | None = None,
+    input_fn: Callable[..., object] | None = None,
+    output_fn: Callable[..., object] | None = None,
 ) -> torch.nn.Module:
     """Copy a module to the device, as `torch.distributed.tensor.distribute_module` does.
 

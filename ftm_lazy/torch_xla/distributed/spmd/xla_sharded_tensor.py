@@ -31,7 +31,7 @@ class XLAShardedTensor(torch.Tensor):
     """A tensor with a sharding annotation; results computed from it have none."""
 
     mesh_shape: tuple[int, ...] | None = None
-    partition_spec: Any = None
+    partition_spec: object = None
     global_tensor: torch.Tensor
 
     @classmethod
