@@ -55,8 +55,10 @@ class PerDeviceQueue:
         self, device: torch.device, loader_prefetch_size: int, device_prefetch_size: int
     ) -> None:
         self.device = device
-        self.cpu_loader_queue = keyd_queue.Queue(maxsize=loader_prefetch_size)
-        self.queue = keyd_queue.Queue(maxsize=device_prefetch_size)
+        self.cpu_loader_queue: keyd_queue.Queue[object] = keyd_queue.Queue(
+            maxsize=loader_prefetch_size
+        )
+        self.queue: keyd_queue.Queue[object] = keyd_queue.Queue(maxsize=device_prefetch_size)
         self.close_queue_count = itertools.count()
 
 

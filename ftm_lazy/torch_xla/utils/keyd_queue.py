@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Hashable
-from typing import Any
+from typing import Generic, TypeVar
 
 __all__ = ["KeydQueue", "Queue", "QueueBase"]
+
+T = TypeVar("T")
 
 
 class QueueBase:
@@ -21,7 +23,6 @@ class QueueBase:
         self._maxsize = maxsize
         lock = threading.Lock()
         self._changed, self._space = threading.Condition(lock), threading.Condition(lock)
-        self._items: Any = ()
         self._no_puts = self._no_gets = False
 
     def max_size(self) -> int:
@@ -42,14 +43,14 @@ class QueueBase:
             self._changed.notify_all()
 
 
-class Queue(QueueBase):
+class Queue(QueueBase, Generic[T]):
     """First-in, first-out queue."""
 
     def __init__(self, maxsize: int = 1024) -> None:
         super().__init__(maxsize)
-        self._items = deque()
+        self._items: deque[T] = deque()
 
-    def put(self, item: object) -> None:
+    def put(self, item: T) -> None:
         """Wait for space and add `item`; drop it if the queue is closed."""
         with self._changed:
             self._space.wait_for(lambda: len(self._items) < self._maxsize or self._no_gets)
@@ -57,7 +58,7 @@ class Queue(QueueBase):
                 self._items.append(item)
                 self._changed.notify()
 
-    def get(self) -> Any:
+    def get(self) -> T | None:
         """Wait for an item and return it; None at the end.
 
         A waiting `put` is woken when half of the queue is free, so that it adds several items at
@@ -71,15 +72,15 @@ class Queue(QueueBase):
             return item
 
 
-class KeydQueue(QueueBase):
+class KeydQueue(QueueBase, Generic[T]):
     """Queue whose items are retrieved by key."""
 
     def __init__(self, maxsize: int = 1024) -> None:
         super().__init__(maxsize)
-        self._items: dict[Hashable, Any] = {}
+        self._items: dict[Hashable, T] = {}
         self._wanted: list[Hashable] = []
 
-    def put(self, key: Hashable, item: object) -> None:
+    def put(self, key: Hashable, item: T) -> None:
         """Add `item` when there is space or a `get` waits for its key; drop it if closed."""
         with self._changed:
             self._changed.wait_for(
@@ -89,7 +90,7 @@ class KeydQueue(QueueBase):
                 self._items[key] = item
                 self._changed.notify_all()
 
-    def get(self, key: Hashable) -> Any:
+    def get(self, key: Hashable) -> T | None:
         """Wait for the item of `key` and return it; None at the end."""
         with self._changed:
             self._wanted.append(key)

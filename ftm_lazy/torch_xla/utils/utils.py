@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
+
+import torch
 
 __all__ = [
     "Cleaner",
@@ -40,6 +42,9 @@ __all__ = [
 ]
 
 
+T = TypeVar("T")
+
+
 class Cleaner:
     """Calls `func` when it is deleted."""
 
@@ -50,14 +55,14 @@ class Cleaner:
         self.func()
 
 
-class LazyProperty:
+class LazyProperty(Generic[T]):
     """A value that `gen_fn` computes at the first access."""
 
-    def __init__(self, gen_fn: Callable[[], Any]) -> None:
-        self._make: Callable[[], Any] | None = gen_fn
+    def __init__(self, gen_fn: Callable[[], T]) -> None:
+        self._make: Callable[[], T] | None = gen_fn
 
     @property
-    def value(self) -> Any:
+    def value(self) -> T:
         """The value."""
         if self._make is not None:
             self._value, self._make = self._make(), None
@@ -75,22 +80,22 @@ class TmpFolder:
 # --- data
 
 
-class SampleGenerator:
+class SampleGenerator(Generic[T]):
     """Iterator that returns the same data `sample_count` times, as a stand-in for a DataLoader."""
 
-    def __init__(self, data: object, sample_count: int) -> None:
+    def __init__(self, data: T, sample_count: int) -> None:
         self._data, self._count, self._given = data, sample_count, 0
 
-    def __iter__(self) -> SampleGenerator:
+    def __iter__(self) -> SampleGenerator[T]:
         return SampleGenerator(self._data, self._count)
 
     def __len__(self) -> int:
         return self._count
 
-    def __next__(self) -> Any:
+    def __next__(self) -> T:
         return self.next()
 
-    def next(self) -> Any:
+    def next(self) -> T:
         """Return the data; raises StopIteration at the end."""
         if self._given >= self._count:
             raise StopIteration
@@ -98,7 +103,7 @@ class SampleGenerator:
         return self._data
 
 
-class FnDataGenerator:
+class FnDataGenerator(Generic[T]):
     """Iterator over pairs ``data, func(data)``.
 
     Args:
@@ -111,25 +116,25 @@ class FnDataGenerator:
 
     def __init__(
         self,
-        func: Callable[[Any], Any],
+        func: Callable[[torch.Tensor], T],
         batch_size: int,
-        gen_tensor: Callable[..., Any],
+        gen_tensor: Callable[..., torch.Tensor],
         dims: Iterable[int] | None = None,
         count: int = 1,
     ) -> None:
         self._arguments = (func, batch_size, gen_tensor, list(dims) if dims else [1], count)
         self._given = 0
 
-    def __iter__(self) -> FnDataGenerator:
+    def __iter__(self) -> FnDataGenerator[T]:
         return FnDataGenerator(*self._arguments)
 
     def __len__(self) -> int:
         return self._arguments[-1]
 
-    def __next__(self) -> Any:
+    def __next__(self) -> tuple[torch.Tensor, T]:
         return self.next()
 
-    def next(self) -> Any:
+    def next(self) -> tuple[torch.Tensor, T]:
         """Return the next pair; raises StopIteration at the end."""
         func, batch_size, gen_tensor, dims, count = self._arguments
         if self._given >= count:
@@ -142,11 +147,11 @@ class FnDataGenerator:
 class DataWrapper:
     """Base class of objects that control which of their tensors are copied to the device."""
 
-    def get_tensors(self) -> list[Any]:
+    def get_tensors(self) -> list[torch.Tensor]:
         """Return the CPU tensors to copy."""
         raise NotImplementedError("The method is missing an implementation")
 
-    def from_tensors(self, tensors: list[Any]) -> Any:
+    def from_tensors(self, tensors: list[torch.Tensor]) -> Self:
         """Return an instance with `tensors` instead of those of `get_tensors`."""
         raise NotImplementedError("The method is missing an implementation")
 
@@ -159,7 +164,7 @@ def as_list(t: object) -> Any:
     return t if isinstance(t, (tuple, list)) else [t]
 
 
-def _members(value: object) -> Iterator[Any]:
+def _members(value: object) -> Iterator[object]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield key
@@ -258,7 +263,7 @@ def flatten_nested_tuple(inputs: object) -> tuple[Any, ...]:
     return tuple(leaf for each in inputs for leaf in flatten_nested_tuple(each))
 
 
-def list_copy_append(ilist: Iterable[Any], item: object) -> list[Any]:
+def list_copy_append(ilist: Iterable[T], item: T) -> list[T]:
     """Return a list with the items of `ilist` and `item`."""
     return [*ilist, item]
 
@@ -305,7 +310,7 @@ def get_print_fn(debug: object = None) -> Callable[..., None]:
     return eprint if enabled else null_print
 
 
-def timed(fn: Callable[[], Any], msg: str = "", printfn: Callable[..., Any] | None = eprint) -> Any:
+def timed(fn: Callable[[], T], msg: str = "", printfn: Callable[..., object] | None = eprint) -> T:
     """Call `fn`, and print `msg` and the time with `printfn`."""
     begin = time.time()
     result = fn()
@@ -316,8 +321,9 @@ def timed(fn: Callable[[], Any], msg: str = "", printfn: Callable[..., Any] | No
 class TimedScope:
     """Context manager that prints `msg` and its time, unless `set_error` is called."""
 
-    def __init__(self, msg: str = "", printfn: Callable[..., Any] | None = eprint) -> None:
-        self._message, self._print, self._error = msg, printfn or get_print_fn(), None
+    def __init__(self, msg: str = "", printfn: Callable[..., object] | None = eprint) -> None:
+        self._message, self._print = msg, printfn or get_print_fn()
+        self._error: object = None
 
     def __enter__(self) -> TimedScope:
         self._start = time.time()
@@ -332,7 +338,7 @@ class TimedScope:
         if self._error is None:
             self._print(f"{self._message}{1000.0 * (time.time() - self._start):.3f}ms")
 
-    def set_error(self, error: Any) -> None:
+    def set_error(self, error: object) -> None:
         """Suppress the output at the end."""
         self._error = error
 
@@ -346,7 +352,7 @@ def get_free_tcp_ports(n: int = 1) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def parallel_work(num_workers: int, fn: Callable[..., Any], *args: Iterable[Any]) -> list[Any]:
+def parallel_work(num_workers: int, fn: Callable[..., T], *args: Iterable[object]) -> list[T]:
     """Return ``list(map(fn, *args))``, computed on threads.
 
     Args:
