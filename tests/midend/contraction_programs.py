@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ftm_backend import assembler, codegen
-from ftm_backend.machine import Machine
+from emulation import run_assembly
+from ftm_backend import codegen
 from ftm_backend.midend import pipeline
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
@@ -43,8 +43,7 @@ def run(
     text: str, inputs: Sequence[np.ndarray], machine: MachineParameters = HOST, cores: int = 2
 ) -> list[np.ndarray]:
     """Results of linalg ``text`` on ``inputs``, computed by the checked emulator."""
-    with Machine(cores=cores, checked=True) as emulator:
-        return emulator.load(assembler.assemble(assembly(text, machine))).run(list(inputs), [])
+    return run_assembly(assembly(text, machine), inputs, cores=cores)
 
 
 def zeros(name: str, shape: Sequence[int], dtype: str) -> str:

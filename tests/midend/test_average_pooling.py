@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import assembler, codegen, driver
+from emulation import run_assembly
+from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
-from ftm_backend.machine import Machine
-from ftm_backend.midend import pipeline
 from ftm_backend.target import presets
+from midend.contraction_programs import assembly
 from midend.harness import DTYPES, TOLERANCE
 from ops.arrays import from_numpy, to_numpy
 
@@ -86,16 +86,12 @@ def compiled(pool: Pool, cores: int) -> str:
     text = driver.run_from(
         "trace", pool.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)
     )
-    machine = replace(M7032, cores=cores)
-    return str(
-        codegen.pipeline.run(pipeline.run(pipeline.LINALG.read(text, machine), machine), machine)
-    )
+    return assembly(text, replace(M7032, cores=cores))
 
 
 def check(pool: Pool, text: str, cores: int) -> None:
     x, grad, *wanted = pool.reference()
-    with Machine(cores=cores, checked=True) as emulator:
-        found = emulator.load(assembler.assemble(text)).run([x, grad], [])
+    found = run_assembly(text, [x, grad], cores=cores)
     for got, expected in zip(found, wanted, strict=True):
         near = TOLERANCE[pool.dtype]
         torch.testing.assert_close(

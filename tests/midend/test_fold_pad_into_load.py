@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import assembler, codegen, driver
+from emulation import run_assembly
+from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.function import Update
-from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import fold_pad_into_load
 from ftm_backend.target import presets
@@ -31,6 +31,7 @@ CASES = {  # images, channels, filters, size, window, stride, padding, dilation,
     "three dimensions": (1, 3, 8, (5, 6, 7), (3, 3, 3), 1, (1, 1, 1), 1, 1),
 }
 DIRECTIONS = ("forward", "input", "weight")
+from midend.contraction_programs import assembly
 
 
 def program(
@@ -82,8 +83,7 @@ def program(
 
 def compiled(text: str, machine: presets.MachineParameters) -> str:
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
-    kernels = pipeline.run(pipeline.LINALG.read(linalg, machine), machine)
-    return str(codegen.pipeline.run(kernels, machine))
+    return assembly(linalg, machine)
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
@@ -93,8 +93,7 @@ def test_every_direction(name: str, direction: str, cores: int) -> None:
     text, arrays, wanted = program(name, direction)
     for machine in (M7032, TIGHT):
         made = compiled(text, replace(machine, cores=cores))
-        with Machine(cores=cores, checked=True) as emulator:
-            (got,) = emulator.load(assembler.assemble(made)).run(arrays, [])
+        (got,) = run_assembly(made, arrays, cores=cores)
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -102,10 +101,7 @@ def test_every_direction(name: str, direction: str, cores: int) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_in_f64(name: str, direction: str) -> None:
     text, arrays, wanted = program(name, direction, "f64")
-    with Machine(cores=3, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(compiled(text, replace(M7032, cores=3)))).run(
-            arrays, []
-        )
+    (got,) = run_assembly(compiled(text, replace(M7032, cores=3)), arrays, cores=3)
     np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-10)
 
 
@@ -157,8 +153,5 @@ def test_a_residual_does_not_replace_what_windows_read() -> None:
         held = held + functional.conv2d(held, kernel, padding=1)
         wanted, held = held, held.relu()
     for cores in (1, 3, 8):
-        with Machine(cores=cores, checked=True) as emulator:
-            (got,) = emulator.load(
-                assembler.assemble(compiled(text, replace(M7032, cores=cores)))
-            ).run([x, w], [])
+        (got,) = run_assembly(compiled(text, replace(M7032, cores=cores)), [x, w], cores=cores)
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend import assembler, driver
+from emulation import run_assembly
+from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.function import Statement
-from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.transforms.fusion.fuse_ops import fuse_ops
 from ftm_backend.midend.transforms.memory.resolve_in_place import resolve_in_place
@@ -107,10 +107,7 @@ def test_what_is_computed(name: str, machine: str, cores: int) -> None:
     ]
     trace = _trace(name)
     text = driver.run_from("trace", trace, "asm", CompileOptions(machine=machine, cores=cores))
-    with Machine(cores=cores, checked=True) as emulator:
-        found = emulator.load(assembler.assemble(text)).run(
-            inputs[: trace.count(" param ")], [0.75]
-        )
+    found = run_assembly(text, inputs[: trace.count(" param ")], [0.75], cores=cores)
     for got, want in zip(found, _expected(name, *inputs), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 

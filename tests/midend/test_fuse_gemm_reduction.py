@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import assembler, codegen, driver
+from emulation import run_assembly
+from ftm_backend import codegen, driver
 from ftm_backend.compile_options import CompileOptions
-from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.program import KernelProgram
@@ -125,10 +125,7 @@ def check(layer: Layer, cores: int, machine: presets.MachineParameters = M7032) 
     text = str(
         codegen.pipeline.run(pipeline.PASSES[-1].run(planned(layer, machine), machine), machine)
     )
-    with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(assembler.assemble(text)).run(
-            [to_numpy(t) for t in layer.tensors()], []
-        )
+    got = run_assembly(text, [to_numpy(t) for t in layer.tensors()], cores=cores)
     for number, (result, wanted) in enumerate(zip(got, layer.reference(), strict=True)):
         tolerance = 20 * TOLERANCE[layer.dtype] * (10 if layer.offset and number == 2 else 1)
         seen = from_numpy(result, DTYPES[layer.dtype]).double()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend import assembler, driver
+from emulation import run_assembly
+from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.function import Update
-from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.transforms.tensor.fuse_interior_padding import fuse_interior_padding
 from ftm_backend.target import presets
@@ -59,8 +59,7 @@ def test_what_is_written(name: str, cores: int, fill: float, dtype: str) -> None
     text = driver.run_from(
         "trace", trace(name, fill, dtype), "asm", CompileOptions(machine="m7032", cores=cores)
     )
-    with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(text)).run([x], [])
+    (got,) = run_assembly(text, [x], cores=cores)
     np.testing.assert_array_equal(got, _set(name, x, fill))
 
 

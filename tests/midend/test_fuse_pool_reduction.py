@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import assembler, codegen, driver
+from emulation import run_assembly
+from ftm_backend import codegen, driver
 from ftm_backend.compile_options import CompileOptions
-from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
@@ -125,8 +125,7 @@ def compiled(
 
 def check(program: Sums, text: str, cores: int) -> None:
     inputs, wanted = program.reference()
-    with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(assembler.assemble(text)).run(inputs, [])
+    got = run_assembly(text, inputs, cores=cores)
     dtype = program.stem.dtype
     stats = dtype if program.dims else program.stats
     tolerance = 20 * TOLERANCE[dtype]

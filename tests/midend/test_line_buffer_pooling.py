@@ -14,12 +14,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import assembler, codegen, driver
+from emulation import run_assembly
+from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
-from ftm_backend.machine import Machine
-from ftm_backend.midend import pipeline
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
+from midend.contraction_programs import assembly
 from midend.harness import DTYPES, TOLERANCE
 from ops.arrays import from_numpy, to_numpy
 
@@ -83,16 +83,12 @@ def compiled(pool: Pool, cores: int, machine: presets.MachineParameters = M7032)
     text = driver.run_from(
         "trace", pool.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)
     )
-    machine = replace(machine, cores=cores)
-    return str(
-        codegen.pipeline.run(pipeline.run(pipeline.LINALG.read(text, machine), machine), machine)
-    )
+    return assembly(text, replace(machine, cores=cores))
 
 
 def check(pool: Pool, text: str, cores: int) -> None:
     x, grad, *wanted = pool.reference()
-    with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(assembler.assemble(text)).run([x, grad], [])
+    got = run_assembly(text, [x, grad], cores=cores)
     values, places, gradient = (
         from_numpy(a, DTYPES[pool.dtype] if k != 1 else torch.int64).double()
         for k, a in enumerate(got)

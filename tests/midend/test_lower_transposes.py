@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ftm_backend import assembler, driver
+from emulation import run_assembly
+from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
@@ -53,8 +53,7 @@ def test_every_order(name: str, cores: int) -> None:
     text = compiled(permuted(shape, order), cores)
     assert "TRANS" in text
     for count in sorted({1, 3, cores}):
-        with Machine(cores=count, checked=True) as emulator:
-            (got,) = emulator.load(assembler.assemble(text)).run([x], [])
+        (got,) = run_assembly(text, [x], cores=count)
         np.testing.assert_array_equal(got, x.transpose(order), err_msg=f"{count} cores")
 
 
@@ -65,8 +64,7 @@ def test_every_order_on_the_host(name: str) -> None:
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     text = compiled(permuted(shape, order), 2, "host")
     assert "TRANS" in text
-    with Machine(cores=2) as emulator:
-        (got,) = emulator.load(assembler.assemble(text)).run([x], [])
+    (got,) = run_assembly(text, [x], cores=2, checked=False)
     np.testing.assert_array_equal(got, x.transpose(order))
 
 
@@ -74,10 +72,7 @@ def test_every_order_on_the_host(name: str) -> None:
 def test_every_type(dtype: str) -> None:
     shape, order = ORDERS["pixels before channels"]
     x = np.random.default_rng(0).integers(-128, 128, shape).astype(NUMPY[dtype])
-    with Machine(cores=3, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(compiled(permuted(shape, order, dtype), 3))).run(
-            [x], []
-        )
+    (got,) = run_assembly(compiled(permuted(shape, order, dtype), 3), [x], cores=3)
     np.testing.assert_array_equal(got, x.transpose(order))
 
 
@@ -100,10 +95,7 @@ def test_small_scratchpads(name: str) -> None:
     from ftm_backend import codegen
 
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    with Machine(cores=3, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(codegen.pipeline.run(program, machine))).run(
-            [x], []
-        )
+    (got,) = run_assembly(codegen.pipeline.run(program, machine), [x], cores=3)
     np.testing.assert_array_equal(got, x.transpose(order))
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import assembler, codegen, driver
+from emulation import run_assembly
+from ftm_backend import codegen, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.function import Statement
-from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from ftm_backend.target import presets
@@ -114,8 +114,7 @@ def test_fuse_conv_backward(
     text = codegen.pipeline.run(
         pipeline.run(pipeline.LINALG.read(linalg, machine), machine), machine
     )
-    with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(text)).run([t.numpy() for t in (grad, x, w)], [])
+    (got,) = run_assembly(text, [t.numpy() for t in (grad, x, w)], cores=cores)
     tolerance = {"f32": 1e-3, "f64": 1e-10}[dtype]
     np.testing.assert_allclose(got, wanted.numpy(), rtol=tolerance, atol=tolerance)
 

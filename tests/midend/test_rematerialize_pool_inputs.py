@@ -13,13 +13,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import assembler, codegen, driver
+from emulation import run_assembly
+from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.function import Statement
-from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import rematerialize_pool_inputs
 from ftm_backend.target import presets
+from midend.contraction_programs import assembly
 from midend.harness import DTYPES, TOLERANCE
 from ops.arrays import from_numpy, to_numpy
 
@@ -145,12 +146,7 @@ class Stem:
 
 @lru_cache
 def compiled(stem: Stem, cores: int, machine: presets.MachineParameters = M7032) -> str:
-    machine = replace(machine, cores=cores)
-    return str(
-        codegen.pipeline.run(
-            pipeline.run(pipeline.LINALG.read(stem.linalg(cores), machine), machine), machine
-        )
-    )
+    return assembly(stem.linalg(cores), replace(machine, cores=cores))
 
 
 def images(stem: Stem, machine: presets.MachineParameters = M7032) -> bool:
@@ -168,8 +164,7 @@ def images(stem: Stem, machine: presets.MachineParameters = M7032) -> bool:
 
 def check(stem: Stem, text: str, cores: int) -> None:
     inputs, wanted = stem.reference()
-    with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(assembler.assemble(text)).run(inputs, [])
+    got = run_assembly(text, inputs, cores=cores)
     for number, (one, other) in enumerate(zip(got, wanted, strict=True)):
         if other.dtype == np.int64:
             np.testing.assert_array_equal(one, other)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend import assembler, driver
+from emulation import run_assembly
+from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.function import Update
-from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.transforms.tensor.split_pad import split_pad
 from ftm_backend.perf_model import cycle_model
@@ -56,8 +56,7 @@ def compiled(name: str, fill: str = "1.5", dtype: str = "f32", cores: int = 8) -
 def check(name: str, cores: int, fill: str, dtype: str) -> None:
     inside, around = CASES[name]
     x = np.random.default_rng(0).integers(-9, 9, inside).astype(TYPES[dtype])
-    with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(compiled(name, fill, dtype, cores))).run([x], [])
+    (got,) = run_assembly(compiled(name, fill, dtype, cores), [x], cores=cores)
     np.testing.assert_array_equal(
         got, np.pad(-x, around, constant_values=float(fill) if "f" in dtype else int(fill))
     )

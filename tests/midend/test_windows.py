@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from emulation import run_assembly
 from ftm_backend import assembler, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.affine import Affine
@@ -139,8 +140,7 @@ def test_small_images_two_apart(direction: str, side: int, window: int, cores: i
     used = [x, w] if direction == "forward" else [grad.numpy(), x, w]
     wanted = {"forward": y.detach(), "input": image.grad, "weight": weight.grad}[direction]
     text = driver.run_from("trace", row.trace(), "asm", CompileOptions(machine="m7032", cores=8))
-    with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(text)).run(used, [])
+    (got,) = run_assembly(text, used, cores=cores)
     assert wanted is not None
     np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
@@ -210,10 +210,7 @@ def test_gradients_of_a_convolution(cores: int) -> None:
             direction
         ]
         inputs = {"forward": [x, w], "input": [grad, x, w], "weight": [grad, x, w]}[direction]
-        with Machine(cores=cores, checked=True) as emulator:
-            (got,) = emulator.load(assembler.assemble(target_convolutions.compiled(row))).run(
-                inputs, []
-            )
+        (got,) = run_assembly(target_convolutions.compiled(row), inputs, cores=cores)
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
