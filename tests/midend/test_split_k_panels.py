@@ -181,7 +181,7 @@ def gradient(shape: tuple[int, ...]) -> tuple[Schedule, float]:
     for step in pipeline.PASSES[: [step.name for step in pipeline.PASSES].index("outline-kernels")]:
         function = step.run(function, machine)
     plans = [
-        contraction_schedule.schedule(kernel.aligned, machine).plan
+        contraction_schedule.find_schedule(kernel.aligned, machine).plan
         for kernel in function.kernels
         if kernel.kind == "contraction"
     ]

@@ -7,10 +7,10 @@ is priced by `traffic_cycles`, at the bandwidth that all cores share.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import prod
+from math import inf, prod
 
 from ftm_backend.ir.linalg.function import Statement, Value
-from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
+from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     match_conv_backward,
     plan_conv_backward,
@@ -33,9 +33,14 @@ def traffic_cycles(machine: MachineParameters, moved: float) -> float:
 
 
 def contraction_cycles(statement: Statement, machine: MachineParameters) -> float:
-    """Return the planned cycles of a contraction without epilogue; 0 if its result is empty."""
-    plan = schedule([statement], machine).plan
-    return plan.cycles if plan is not None else 0.0
+    """Return the planned cycles of a contraction without epilogue.
+
+    0 if its result is empty; infinite if no tiles fit on chip.
+    """
+    roles = find_schedule([statement], machine)
+    if roles is None:
+        return inf
+    return 0.0 if roles.plan is None else roles.plan.cycles
 
 
 def estimate(

@@ -48,7 +48,6 @@ __all__ = [
     "cycles_lower_bound",
     "find_schedule",
     "problem_of",
-    "schedule",
     "with_schedule",
 ]
 
@@ -286,23 +285,6 @@ def find_schedule(
     return cheapest_roles(_interleaved(both, machine), machine) or _cheapest(
         _worth_planning(both, machine, sums), machine
     )
-
-
-def schedule(
-    statements: Sequence[Statement], machine: MachineParameters, sums: int = 0
-) -> OperandRoles:
-    """Return the same as `find_schedule`.
-
-    Raises:
-        ValueError: Also if no tiles fit on chip.
-    """
-    found = find_schedule(statements, machine, sums=sums)
-    if found is None:
-        raise ValueError(
-            f"no tiles of {statements[0].op} over {statements[0].loops}"
-            f" fit the scratchpads of machine {machine.name!r}"
-        )
-    return found
 
 
 def with_schedule(

@@ -22,8 +22,8 @@ from ftm_backend.ir.linalg.scalar_nodes import constant, loop_nest
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, partial_sums_of
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
-from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
-from ftm_backend.midend.schedule.gemm.contraction_schedule import schedule
+from ftm_backend.midend.schedule.cost import bytes_of, estimate, traffic_cycles
+from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
 from ftm_backend.midend.transforms.fusion.fusion_rule import (
     Candidate,
     Cycles,
@@ -131,19 +131,16 @@ def summed(
         The partial sums and the additional cycles, or None if a sum does not follow the blocks.
     """
     (made,) = product.outputs
-    apart = schedule(product.aligned, machine)
-    together = schedule(product.aligned, machine, 1 + any(each.shift for each in sums))
+    apart = estimate("contraction", product.statements, machine)
+    count = 1 + any(each.shift for each in sums)
+    together = find_schedule(product.aligned, machine, sums=count)
+    if apart is None or together is None or together.plan is None:
+        return None
     parts = partial_sums_of(together)
-    if parts is None or apart.plan is None or together.plan is None:
+    read = [(each.statement, o) for each in sums for o in each.statement.operands]
+    if parts is None or not all(parts.is_reduced_by(s, o) for s, o in read if o.value is made):
         return None
-    if not all(
-        parts.is_reduced_by(each.statement, o)
-        for each in sums
-        for o in each.statement.operands
-        if o.value is made
-    ):
-        return None
-    return parts, together.plan.cycles - apart.plan.cycles
+    return parts, together.plan.cycles - apart
 
 
 def move_sums(
