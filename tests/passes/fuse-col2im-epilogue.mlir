@@ -6,7 +6,7 @@
 // CHECK-NEXT: "ftm.conv_transpose"
 // CHECK-NOT: "ftm.kernel"
 // CHECK: arith.select
-// CHECK: {kind = "fold"} : () -> (tensor<16x64x56x56xf32>)
+// CHECK: {kind = "fold", schedule = "depth=2 {{.*}}"} : () -> (tensor<16x64x56x56xf32>)
 // CHECK-NOT: "ftm.kernel"
 
 module attributes {ftm.stage = "fuse-conv-backward"} {

@@ -4,14 +4,14 @@
 // kernel of the first convolution, and the image has no kernel: who multiplies it, or asks where it is positive, computes it.
 // CHECK-LABEL: func.func @main
 // CHECK: linalg.conv_2d_nchw_fchw
-// CHECK: {kind = "summed"}
+// CHECK: {kind = "summed", schedule = "depth=2 {{.*}}"}
 // CHECK: kind = "nest"
 // CHECK: arith.maximumf
-// CHECK: {kind = "computed"}
+// CHECK: {kind = "computed", schedule = "depth=2 {{.*}}"}
 // CHECK: arith.maximumf
-// CHECK: {kind = "fold"}
+// CHECK: {kind = "fold", schedule = "depth=2 {{.*}}"}
 // CHECK: arith.maximumf
-// CHECK: {kind = "computed"}
+// CHECK: {kind = "computed", schedule = "depth=2 {{.*}}"}
 
 module attributes {ftm.stage = "fuse-gemm-prologue"} {
   func.func @main(%arg0: tensor<2x4x24x24xf32>, %arg1: tensor<8x4x3x3xf32>, %arg2: tensor<8xf32>, %arg3: tensor<8xf32>, %arg4: tensor<8xf32>, %arg5: tensor<8xf32>, %arg6: tensor<11x8x3x3xf32>, %arg7: tensor<2x11x24x24xf32>) -> (tensor<2x11x24x24xf32>, tensor<11x8x3x3xf32>, tensor<2x8x24x24xf32>) attributes {ftm.inputs = ["f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32"], ftm.outputs = ["f32", "f32", "f32"]} {

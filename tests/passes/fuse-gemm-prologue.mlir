@@ -7,7 +7,7 @@
 // CHECK: arith.mulf
 // CHECK-NOT: "ftm.kernel"
 // CHECK: linalg.matmul
-// CHECK: {kind = "computed"} : () -> (tensor<64x64xf32>)
+// CHECK: {kind = "computed", schedule = "depth=2 {{.*}}"} : () -> (tensor<64x64xf32>)
 // CHECK-NOT: "ftm.kernel"
 
 module attributes {ftm.stage = "fuse-col2im-epilogue"} {

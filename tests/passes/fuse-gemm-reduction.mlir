@@ -5,7 +5,7 @@
 // CHECK: "ftm.kernel"() ({
 // CHECK: linalg.conv_2d_nchw_fchw
 // CHECK: iterator_types = ["parallel", "parallel", "reduction", "reduction", "parallel"]
-// CHECK: {kind = "summed"} : () -> (tensor<8x64x112x112xf32>, tensor<8x28x64xf32>)
+// CHECK: {kind = "summed", schedule = "depth=2 {{.*}}"} : () -> (tensor<8x64x112x112xf32>, tensor<8x28x64xf32>)
 // CHECK: iterator_types = ["reduction", "reduction", "parallel"]
 // CHECK-SAME: tensor<8x28x64xf32>
 // CHECK: {kind = "nest", one_core} : () -> (tensor<64xf32>)
