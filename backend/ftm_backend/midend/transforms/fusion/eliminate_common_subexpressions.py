@@ -58,24 +58,30 @@ def _eliminate(
     function: LinalgFunction,
     repeat: SequentialLoop | None,
 ) -> None:
-    builder = KernelBuilder(function, machine, 0, repeat)
+    candidates = [k for k in module.kernels if k.repeat is repeat and _may_repeat(k)]
+    builder = KernelBuilder(function, machine, 0, repeat) if candidates else None
     groups = {}
-    for kernel in module.kernels:
-        if kernel.repeat is repeat and kernel.kind == "nest" and len(kernel.statements) > 1:
-            replacements = _rewritten(kernel)
-            statements = [new for each in replacements.values() for new in each]
-            if len(statements) == len(kernel.statements):
-                continue
-            domain = common_domain(statements)
-            if domain is None or not fits_tiles(domain, machine, builder.stored):
-                _set_producers(kernel.statements)
-                continue
-            for old, new in replacements.items():
-                at = function.body.index(old)
-                function.body[at : at + 1] = new
-            groups[kernel] = FusionGroup("nest", statements, kernel.one_core)
+    for kernel in candidates:
+        replacements = _rewritten(kernel)
+        statements = [new for each in replacements.values() for new in each]
+        if builder is None or len(statements) == len(kernel.statements):
+            continue
+        domain = common_domain(statements)
+        if domain is None or not fits_tiles(domain, machine, builder.stored):
+            _set_producers(kernel.statements)
+            continue
+        for old, new in replacements.items():
+            at = function.body.index(old)
+            function.body[at : at + 1] = new
+        groups[kernel] = FusionGroup("nest", statements, kernel.one_core)
     if groups:
         rebuild_kernels(module, groups, KernelBuilder(function, machine, 0, repeat))
+
+
+def _may_repeat(kernel: Kernel) -> bool:
+    """Return whether several statements of a loop nest have slow operations; few kernels do."""
+    bodies = [nodes_of(s.results) for s in kernel.statements] if kernel.kind == "nest" else []
+    return sum(any(node.op in _SLOW for node in body) for body in bodies) > 1
 
 
 def _set_producers(statements: Sequence[Statement]) -> None:
@@ -89,7 +95,8 @@ class _Numbers:
 
     Attributes:
         number: The number of a node; None for values that depend on positions or running values.
-        is_slow: Whether to compute a node takes longer than to load it.
+        is_slow: Whether to compute a node takes longer than to load it. A value that is the same
+            for all elements is computed once anyway.
     """
 
     def __init__(self, axes: TileAxes) -> None:
@@ -97,6 +104,7 @@ class _Numbers:
         self._numbers: dict[Hashable, int] = {}
         self.number: dict[tuple[Statement, Node], int | None] = {}
         self.is_slow: dict[Node, bool] = {}
+        self._varies: set[Node] = set()
 
     def add(self, statement: Statement) -> None:
         """Number the nodes of a statement's bodies."""
@@ -104,8 +112,10 @@ class _Numbers:
             key = self._key(statement, node)
             number = None if key is None else self._numbers.setdefault(key, len(self._numbers))
             self.number[statement, node] = number
-            operands = any(self.is_slow[each] for each in node.operands)
-            self.is_slow[node] = operands or node.op in _SLOW
+            if node.op == "in" or not self._varies.isdisjoint(node.operands):
+                self._varies.add(node)
+            is_slow = node.op in _SLOW or any(self.is_slow[each] for each in node.operands)
+            self.is_slow[node] = is_slow and node in self._varies
 
     def _key(self, statement: Statement, node: Node) -> Hashable:
         if node.op == "in":
