@@ -114,6 +114,12 @@ class Encoder {
     byte(0xf5);
     byte(0xc0 | (to & 7) << 3 | (from & 7));
   }
+  void prefetch(const Address& at) { // prefetcht0
+    rex(0, at.base);
+    byte(0x0f);
+    byte(0x18);
+    operand(1, {-1, at}, 0);
+  }
   void push(int reg) {
     if (reg >= 8) byte(0x41);
     byte(0x50 | (reg & 7));

@@ -108,6 +108,9 @@ class VectorCode {
     return int(values_.size()) - 1;
   }
   int length(int bytes) const { return lanes_ * bytes; }
+  // Whether a pass loads more than it stores, so that its loads are worth prefetching. Otherwise
+  // stores limit the time.
+  bool is_reading() const;
   // The register of an accumulator: those below the invariants'.
   int accumulator(size_t number, int copy) const {
     return 31 - int(invariants()) - kCopies * int(number) - copy;
