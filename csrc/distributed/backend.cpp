@@ -1,5 +1,6 @@
 #include "distributed/backend.h"
 
+#include "distributed/recorded_collective.h"
 #include "distributed/reductions.h"
 #include "execute/launcher.h"
 #include "partition/whole_programs.h"
@@ -157,7 +158,9 @@ Describe GroupBackend::prepare(Collective& collective) {
 
 WorkPtr GroupBackend::enqueue(Collective collective) {
   auto describe = prepare(collective);
-  auto work = enqueue_collective(std::move(collective), rank_, std::move(describe));
+  auto work = is_recordable(collective)
+                  ? record_collective(std::move(collective), rank_, std::move(describe))
+                  : enqueue_collective(std::move(collective), rank_, std::move(describe));
   if (coalesces_) {
     coalesced_.push_back(work);
   }

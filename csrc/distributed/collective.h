@@ -20,7 +20,11 @@ struct Collective {
   c10d::OpType type = c10d::OpType::UNKNOWN;
   Tensors inputs{}; // read only
   Tensors outputs{};
-  bool updates = false; // the outputs' old elements are read, too
+  bool updates = false; // the outputs' old elements are read, too; then it has no inputs
+  // Attributes of the recorded call: what it does (target/instructions/collective.py), and how it
+  // reduces. Without a kind it is a task of the launcher.
+  std::string kind{};
+  std::string reduction{};
   // Whether `Work::wait` waits. Otherwise it returns at once, as for CUDA: later operations on the
   // outputs are ordered behind the collective anyway.
   bool blocks = false;

@@ -13,7 +13,8 @@ WorkPtr GroupBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& 
   check_nonempty("broadcast", tensors);
   check_rank("broadcast", "source", options.rootRank, size_);
   Collective collective{"broadcast", c10d::OpType::BROADCAST, {}, tensors};
-  collective.updates = options.rootRank == rank_;
+  collective.updates = true; // on all ranks, so that they record the same program
+  collective.kind = "broadcast";
   collective.begin = [carrier = carrier_.get(), options](Tensors&, Tensors& outputs) {
     Works works;
     for (const auto& output : outputs) {
@@ -45,6 +46,7 @@ WorkPtr GroupBackend::allgather(
     }
   }
   Collective collective{"all_gather", c10d::OpType::ALLGATHER, inputs, flatten(outputs)};
+  collective.kind = "allgather";
   collective.begin = [carrier = carrier_.get(), rank = rank_, size = size_, is_even, options](
                          Tensors& sent, Tensors& received) {
     Works works;
@@ -105,6 +107,7 @@ WorkPtr GroupBackend::allgather_into_tensor_coalesced(
         "size");
   }
   Collective collective{"all_gather_into_tensor", c10d::OpType::_ALLGATHER_BASE, inputs, outputs};
+  collective.kind = "allgather";
   collective.begin = [carrier = carrier_.get(), options](Tensors& sent, Tensors& received) {
     Works works;
     for (size_t i = 0; i < sent.size(); ++i) {
@@ -205,6 +208,7 @@ WorkPtr GroupBackend::alltoall_base(
     std::vector<int64_t>& input_sizes, const c10d::AllToAllOptions& options) {
   check_one_dtype("all_to_all", {output, input});
   Collective collective{"all_to_all_single", c10d::OpType::ALLTOALL_BASE, {input}, {output}};
+  collective.kind = "alltoall";
   collective.begin = [carrier = carrier_.get(), options,
                       received_bytes = part_bytes("output", output, output_sizes, size_),
                       sent_bytes = part_bytes("input", input, input_sizes, size_)](
@@ -224,6 +228,7 @@ WorkPtr GroupBackend::alltoall(
         " tensors for ", size_, " ranks");
   }
   Collective collective{"all_to_all", c10d::OpType::ALLTOALL, inputs, outputs};
+  collective.kind = "alltoall";
   auto received = std::make_shared<at::Tensor>();
   collective.begin = [carrier = carrier_.get(), options, received](
                          Tensors& sent, Tensors& results) {

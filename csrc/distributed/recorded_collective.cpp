@@ -13,20 +13,61 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/accumulate.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 namespace ftm {
 namespace {
 
 using Results = std::tuple<at::Tensor, at::Tensor>;
-using AllReduce =
-    Results(const at::Tensor&, const at::Tensor&, c10::string_view, const at::Scalar&);
+using RecordedOp = Results(
+    const at::Tensor&, const at::Tensor&, c10::string_view, c10::string_view, at::IntArrayRef,
+    const at::Scalar&);
+using Sizes = std::vector<c10::DimVector>;
+
+Sizes sizes_of(const Tensors& tensors) {
+  Sizes sizes;
+  for (const auto& tensor : tensors) {
+    sizes.emplace_back(tensor.sizes());
+  }
+  return sizes;
+}
+
+int64_t total_elements(const Tensors& tensors) {
+  return std::accumulate(
+      tensors.begin(), tensors.end(), int64_t{0},
+      [](int64_t sum, const at::Tensor& tensor) { return sum + tensor.numel(); });
+}
+
+// What this process contributes: the inputs, or the outputs' old elements.
+const Tensors& contribution(const Collective& collective) {
+  return collective.updates ? collective.outputs : collective.inputs;
+}
+
+// Returns views with these sizes of consecutive elements.
+Tensors split(const at::Tensor& elements, const Sizes& sizes) {
+  const at::Tensor flat = elements.view({-1});
+  Tensors parts;
+  int64_t begin = 0;
+  for (const auto& size : sizes) {
+    const auto count = c10::multiply_integers(size);
+    parts.push_back(flat.narrow(0, begin, count).view(size));
+    begin += count;
+  }
+  return parts;
+}
 
 class RecordedCollective final : public HostCollective,
                                  public std::enable_shared_from_this<RecordedCollective> {
@@ -34,10 +75,14 @@ class RecordedCollective final : public HostCollective,
   RecordedCollective(Collective collective, std::string called, Describe describe)
       : collective_(std::move(collective)),
         dtype_(collective_.outputs[0].scalar_type()),
-        sizes_(collective_.outputs[0].sizes()),
+        source_sizes_(sizes_of(contribution(collective_))),
+        result_sizes_(sizes_of(collective_.outputs)),
+        source_elements_(total_elements(contribution(collective_))),
+        result_elements_(total_elements(collective_.outputs)),
         called_(std::move(called)),
         describe_(std::move(describe)) {
-    collective_.outputs.clear(); // the program has its memory
+    collective_.inputs.clear(); // the program has their memory
+    collective_.outputs.clear();
   }
 
   void set_job(const JobPtr& job) override {
@@ -45,12 +90,21 @@ class RecordedCollective final : public HostCollective,
     job_ = job;
   }
 
-  void start(void* data) override {
+  void start(const void* source, void* result) override {
     {
       const std::lock_guard<std::mutex> guard(mutex_);
-      TORCH_CHECK(!std::exchange(has_started_, true), called_, " has run already");
+      TORCH_CHECK(result_ == nullptr, called_, " has run already");
+      result_ = result;
     }
-    outputs_ = {at::from_blob(data, sizes_, at::TensorOptions().dtype(dtype_))};
+    const auto options = at::TensorOptions().dtype(dtype_);
+    outputs_ = split(at::from_blob(result, {result_elements_}, options), result_sizes_);
+    if (collective_.updates) {
+      std::memcpy(result, source, source_elements_ * c10::elementSize(dtype_));
+    } else {
+      const at::Tensor copied = at::empty({source_elements_}, options);
+      std::memcpy(copied.data_ptr(), source, copied.nbytes());
+      inputs_ = split(copied, source_sizes_);
+    }
     try {
       works_ = collective_.begin(inputs_, outputs_);
     } catch (const std::exception& error) {
@@ -93,6 +147,27 @@ class RecordedCollective final : public HostCollective,
     return failure_;
   }
 
+  bool is_in_flight() const override {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return result_ != nullptr && !is_complete_;
+  }
+
+  const void* result() const override {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return result_;
+  }
+
+  void when_complete(std::function<void()> call) override {
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      if (!is_complete_) {
+        calls_.push_back(std::move(call));
+        return;
+      }
+    }
+    call();
+  }
+
   bool is_complete() const {
     const std::lock_guard<std::mutex> guard(mutex_);
     return is_complete_;
@@ -117,12 +192,20 @@ class RecordedCollective final : public HostCollective,
   // Drops what the communication needed.
   void complete(FailurePtr failure) {
     works_.clear();
+    inputs_.clear();
     outputs_.clear();
     collective_ = {};
-    const std::lock_guard<std::mutex> guard(mutex_);
-    failure_ = std::move(failure);
-    is_complete_ = true;
-    changed_.notify_all();
+    std::vector<std::function<void()>> calls;
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      failure_ = std::move(failure);
+      is_complete_ = true;
+      calls.swap(calls_);
+      changed_.notify_all();
+    }
+    for (const auto& call : calls) {
+      call();
+    }
   }
 
   // Used by one thread at a time: the one that starts, then the one that waits for the works.
@@ -131,14 +214,16 @@ class RecordedCollective final : public HostCollective,
   Works works_;
 
   const at::ScalarType dtype_;
-  const c10::DimVector sizes_;
+  const Sizes source_sizes_, result_sizes_;
+  const int64_t source_elements_, result_elements_;
   const std::string called_; // name, tensor and place of the call
   const Describe describe_;
 
   mutable std::mutex mutex_; // acquired alone; guards the members below
   std::condition_variable changed_;
-  bool has_started_ = false;
+  void* result_ = nullptr; // once it has started
   bool is_complete_ = false; // or will never run
+  std::vector<std::function<void()>> calls_; // when it is complete
   FailurePtr failure_;
   JobPtr job_;
 };
@@ -191,61 +276,99 @@ class RecordedWork final : public c10d::Work {
   Tensors results_;
 };
 
-// Records the call, and makes its results the values of the tensor and of the token.
-void record(const at::Tensor& tensor, const std::string& reduction, int64_t number) {
+// Returns one tensor with the elements of all.
+at::Tensor concatenation(const Tensors& tensors) {
+  if (tensors.size() == 1) {
+    return tensors[0];
+  }
+  Tensors flat;
+  for (const auto& tensor : tensors) {
+    flat.push_back(tensor.reshape({-1}));
+  }
+  return at::cat(flat);
+}
+
+// Records the call, and makes its results the values of the outputs and of the token.
+void record(const Collective& collective, int64_t number) {
   static std::mutex order; // acquired before the recorder's lock, and never with the GIL
   const std::lock_guard<std::mutex> guard(order);
-  launch_recorded_collectives(/*except=*/tensor.device().index());
-  const at::Tensor token = token_of(tensor.device());
+  const Tensors& outputs = collective.outputs;
+  const auto device = outputs[0].device();
+  launch_recorded_collectives(/*except=*/device.index());
+  const at::Tensor token = token_of(device);
   const at::AutoDispatchBelowADInplaceOrView below;
   const c10::impl::ExcludeDispatchKeyGuard no_modes(
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
   static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("ftm::all_reduce", "").typed<AllReduce>();
-  const auto [result, next] = op.call(tensor, token, reduction, number);
+      c10::Dispatcher::singleton().findSchemaOrThrow("ftm::collective", "").typed<RecordedOp>();
+  const auto size = outputs.size() == 1 ? c10::DimVector(outputs[0].sizes())
+                                        : c10::DimVector{total_elements(outputs)};
+  const auto [result, next] = op.call(
+      concatenation(contribution(collective)), token, collective.kind, collective.reduction, size,
+      number);
+  const Tensors parts = outputs.size() == 1 ? Tensors{result} : split(result, sizes_of(outputs));
+  std::vector<const at::TensorImpl*> read_or_written = {next.unsafeGetTensorImpl()};
+  for (const auto* tensors : {&outputs, &parts}) {
+    for (const auto& tensor : *tensors) {
+      read_or_written.push_back(tensor.unsafeGetTensorImpl());
+    }
+  }
   auto& own = pending_trace();
-  const RecorderLock lock = lock_to_read(
-      {tensor.unsafeGetTensorImpl(), result.unsafeGetTensorImpl(), next.unsafeGetTensorImpl()},
-      own);
-  write(*tensor.unsafeGetTensorImpl(), read(*result.unsafeGetTensorImpl()), own);
+  const RecorderLock lock = lock_to_read(read_or_written, own);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].numel() != 0) {
+      write(*outputs[i].unsafeGetTensorImpl(), read(*parts[i].unsafeGetTensorImpl()), own);
+    }
+  }
   write(*token.unsafeGetTensorImpl(), read(*next.unsafeGetTensorImpl()), own);
 }
 
 // The op on the CPU, where programs that are not compiled run. Without a job, the call is a trial
 // of eager's checks, which have the op's arguments before it is recorded.
-Results all_reduce_on_cpu(
-    const at::Tensor& self, const at::Tensor& token, c10::string_view, const at::Scalar& call) {
-  at::Tensor result = self.clone(at::MemoryFormat::Contiguous);
+Results collective_on_cpu(
+    const at::Tensor& self, const at::Tensor& token, c10::string_view, c10::string_view,
+    at::IntArrayRef size, const at::Scalar& call) {
+  const at::Tensor source = self.contiguous();
+  at::Tensor result = at::zeros(size, self.options());
   const auto collective =
       call.toLong() == 0
           ? nullptr
           : std::static_pointer_cast<RecordedCollective>(find_collective(call.toLong()));
   if (collective && collective->job()) {
-    collective->start(result.data_ptr());
+    collective->start(source.const_data_ptr(), result.data_ptr());
     collective->wait();
+  } else if (source.numel() == result.numel()) {
+    result.copy_(source.view(size));
   }
   return {result, token.clone()};
 }
 
-Results all_reduce_shapes(
-    const at::Tensor& self, const at::Tensor& token, c10::string_view, const at::Scalar&) {
-  return {at::empty_like(self, at::MemoryFormat::Contiguous), at::empty_like(token)};
+Results collective_shapes(
+    const at::Tensor& self, const at::Tensor& token, c10::string_view, c10::string_view,
+    at::IntArrayRef size, const at::Scalar&) {
+  return {at::empty(size, self.options()), at::empty_like(token)};
 }
 
 } // namespace
 
 bool is_recordable(const Collective& collective) {
-  if (capturing || collective.outputs.size() != 1 || !collective.inputs.empty()) {
+  if (capturing || collective.kind.empty() || collective.outputs.empty() ||
+      total_elements(contribution(collective)) == 0 || total_elements(collective.outputs) == 0) {
     return false;
   }
-  const at::Tensor& tensor = collective.outputs[0];
-  return tensor.is_privateuseone() && tensor.layout() == at::kStrided && tensor.numel() != 0 &&
-         !tensor.is_quantized() && !tensor.is_complex() &&
-         dtype_info(tensor.scalar_type()).in_most_ops;
+  const at::Tensor& first = collective.outputs[0];
+  const auto is_alike = [&](const at::Tensor& tensor) {
+    return tensor.device() == first.device() && tensor.scalar_type() == first.scalar_type() &&
+           tensor.layout() == at::kStrided && !tensor.is_quantized();
+  };
+  return first.is_privateuseone() && !first.is_complex() && first.scalar_type() != at::kByte &&
+         dtype_info(first.scalar_type()).in_most_ops &&
+         std::all_of(collective.inputs.begin(), collective.inputs.end(), is_alike) &&
+         std::all_of(collective.outputs.begin(), collective.outputs.end(), is_alike);
 }
 
-c10::intrusive_ptr<c10d::Work> record_all_reduce(
-    Collective collective, const std::string& reduction, int rank, Describe describe) {
+c10::intrusive_ptr<c10d::Work> record_collective(
+    Collective collective, int rank, Describe describe) {
   static auto& collectives = counter("collectives");
   static auto& recorded_collectives = counter("recorded_collectives");
   collectives.fetch_add(1);
@@ -253,13 +376,16 @@ c10::intrusive_ptr<c10d::Work> record_all_reduce(
   const GilRelease unlocked;
   const auto type = collective.type;
   Tensors results = collective.outputs;
-  const at::Tensor tensor = results[0].detach(); // without a Python object, and its own version
-  std::string called = called_text(collective);
+  for (auto* tensors : {&collective.inputs, &collective.outputs}) {
+    for (auto& tensor : *tensors) {
+      tensor = tensor.detach(); // without a Python object, and its own version
+    }
+  }
   auto recorded = std::make_shared<RecordedCollective>(
-      std::move(collective), std::move(called), std::move(describe));
+      collective, called_text(collective), std::move(describe));
   const int64_t number = add_collective(recorded);
   try {
-    record(tensor, reduction, number);
+    record(collective, number);
   } catch (...) {
     remove_collective(number);
     throw;
@@ -270,15 +396,16 @@ c10::intrusive_ptr<c10d::Work> record_all_reduce(
 
 TORCH_LIBRARY_FRAGMENT(ftm, library) {
   library.def(
-      "all_reduce(Tensor self, Tensor token, str reduction, Scalar call) -> (Tensor, Tensor)");
+      "collective(Tensor self, Tensor token, str kind, str reduction, int[] size, Scalar call) -> "
+      "(Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(ftm, CPU, library) {
-  library.impl("all_reduce", TORCH_FN(all_reduce_on_cpu));
+  library.impl("collective", TORCH_FN(collective_on_cpu));
 }
 
 TORCH_LIBRARY_IMPL(ftm, Meta, library) {
-  library.impl("all_reduce", TORCH_FN(all_reduce_shapes));
+  library.impl("collective", TORCH_FN(collective_shapes));
 }
 
 } // namespace ftm

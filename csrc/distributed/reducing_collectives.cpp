@@ -1,13 +1,11 @@
 // The collectives of the backend `ftm` that reduce, each in terms of the carrier's.
 #include "distributed/backend.h"
 #include "distributed/host_tensors.h"
-#include "distributed/recorded_collective.h"
 #include "distributed/reductions.h"
 #include "support/gil.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 namespace ftm {
@@ -54,6 +52,12 @@ void end_allreduce(
   }
 }
 
+// Lets a collective be recorded, unless the machine does not have the reduction.
+void set_kind(Collective& collective, const char* kind, const Reduction& reduction) {
+  collective.reduction = reduction.attribute();
+  collective.kind = collective.reduction.empty() ? "" : kind;
+}
+
 } // namespace
 
 WorkPtr GroupBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
@@ -65,6 +69,7 @@ WorkPtr GroupBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& 
   const Reduction reduction(options.reduceOp, tensors[0].scalar_type(), size_);
   Collective collective{"all_reduce", c10d::OpType::ALLREDUCE, {}, tensors};
   collective.updates = true;
+  set_kind(collective, "allreduce", reduction);
   auto gathered = std::make_shared<at::Tensor>();
   collective.begin = [carrier = carrier_.get(), reduction, gathered, size = size_,
                       timeout = options.timeout](Tensors&, Tensors& outputs) {
@@ -73,14 +78,6 @@ WorkPtr GroupBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& 
   collective.end = [reduction, gathered, size = size_](Tensors&, Tensors& outputs) {
     end_allreduce(reduction, outputs, *gathered, size);
   };
-  // The caller waits for it at once, or does so soon, as DDP does in a backward pass. Others are
-  // tasks: a program with a collective ends when that is complete, and later programs run after it.
-  const bool waits = !options.asyncOp || torch::autograd::get_current_graph_task_id() != -1;
-  const std::string attribute = reduction.attribute();
-  if (waits && !coalesces_ && !attribute.empty() && is_recordable(collective)) {
-    auto describe = prepare(collective);
-    return record_all_reduce(std::move(collective), attribute, rank_, std::move(describe));
-  }
   return enqueue(std::move(collective));
 }
 
@@ -95,15 +92,15 @@ WorkPtr GroupBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& option
   check_one_dtype("reduce", tensors);
   const Reduction reduction(options.reduceOp, tensors[0].scalar_type(), size_);
   const bool is_root = options.rootRank == rank_;
-  Collective collective{"reduce", c10d::OpType::REDUCE};
-  (is_root ? collective.outputs : collective.inputs) = tensors;
-  collective.updates = is_root;
+  Collective collective{"reduce", c10d::OpType::REDUCE, {}, tensors};
+  collective.updates = true; // on all ranks, so that they record the same program
+  set_kind(collective, "reduce", reduction);
   auto gathered = std::make_shared<at::Tensor>();
   // The carrier overwrites the elements of all ranks, so others than the root give it a copy.
   collective.begin = [carrier = carrier_.get(), reduction, gathered, size = size_, is_root,
-                      options](Tensors& inputs, Tensors& outputs) {
+                      options](Tensors&, Tensors& outputs) {
     Tensors work_tensors;
-    for (const auto& tensor : is_root ? outputs : inputs) {
+    for (const auto& tensor : outputs) {
       work_tensors.push_back(is_root ? tensor : tensor.clone());
     }
     if (!reduction.is_carried()) {
@@ -119,8 +116,8 @@ WorkPtr GroupBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& option
     }
     return works;
   };
-  collective.end = [reduction, gathered, size = size_](Tensors&, Tensors& outputs) {
-    if (!outputs.empty()) {
+  collective.end = [reduction, gathered, size = size_, is_root](Tensors&, Tensors& outputs) {
+    if (is_root) {
       end_allreduce(reduction, outputs, *gathered, size);
     }
   };
@@ -146,6 +143,7 @@ WorkPtr GroupBackend::reduce_parts(
         " ranks");
   }
   Collective collective{std::move(name), type, std::move(inputs), std::move(outputs)};
+  set_kind(collective, "reducescatter", reduction);
   auto received = std::make_shared<Tensors>();
   collective.begin = [carrier = carrier_.get(), reduction, received, parts, size = size_,
                       timeout = options.timeout](Tensors& sent, Tensors& results) {
@@ -153,7 +151,7 @@ WorkPtr GroupBackend::reduce_parts(
     for (size_t i = 0; i < results.size(); ++i) {
       const Tensors own(sent.begin() + i * parts, sent.begin() + (i + 1) * parts);
       at::Tensor bytes = concatenate_bytes(own);
-      if (parts == 1) {
+      if (reduction.scales()) {
         bytes = bytes.clone(); // `prepare` writes
       }
       at::Tensor elements = bytes.view(results[i].scalar_type());

@@ -62,7 +62,7 @@ Reduction::Reduction(const Op& op, at::ScalarType dtype, int ranks)
 }
 
 std::string Reduction::attribute() const {
-  if (factor_ != 1) {
+  if (scales()) {
     return "";
   }
   switch (op_) {
@@ -75,7 +75,7 @@ std::string Reduction::attribute() const {
 }
 
 void Reduction::prepare(at::Tensor& elements) const {
-  if (factor_ != 1) {
+  if (scales()) {
     elements.mul_(factor_);
   }
 }

@@ -17,10 +17,12 @@ class Reduction {
 
   // The reduction to ask the carrier for.
   c10d::ReduceOp carried() const { return op_; }
-  // The attribute of a recorded collective; "" if this reduction cannot be recorded.
+  // The attribute of a recorded collective; "" if the machine does not have the reduction.
   std::string attribute() const;
   // Whether the carrier (gloo) reduces such elements.
   bool is_carried() const { return is_carried_; }
+  // Whether `prepare` writes.
+  bool scales() const { return factor_ != 1; }
   // Scales this rank's elements, in place.
   void prepare(at::Tensor& elements) const;
   // Divides the sum, in place.

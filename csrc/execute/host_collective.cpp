@@ -39,25 +39,18 @@ int with_status(char* err, size_t size, F f) {
 }
 
 int start_collective(void*, const ftm_collective* what, char* err, size_t size) {
-  return with_status(err, size, [&] {
-    if (what->call != 0) {
-      find_collective(what->call)->start(what->data);
-    }
-  });
+  return with_status(
+      err, size, [&] { find_collective(what->call)->start(what->source, what->data); });
 }
 
 int wait_for_collective(void*, int64_t call, char* err, size_t size) {
-  return with_status(err, size, [&] {
-    if (call != 0) {
-      find_collective(call)->wait();
-    }
-  });
+  return with_status(err, size, [&] { find_collective(call)->wait(); });
 }
 
 } // namespace
 
 bool communicates(const CallSpec& spec) {
-  return spec.kind == CallSpec::Kind::aten && spec.name == "ftm::all_reduce";
+  return spec.kind == CallSpec::Kind::aten && spec.name == "ftm::collective";
 }
 
 int64_t add_collective(HostCollectivePtr collective) {

@@ -57,7 +57,9 @@ struct Job {
   // An interrupt stopped it, or a job on which it depends. It runs when a thread waits for one of
   // its results.
   bool suspended = false;
-  bool in_flight = false; // a task that has begun and not ended
+  // A task that has begun and not ended, or a program that has run, while collectives compute some
+  // of its results.
+  bool in_flight = false;
   bool ended = false;
   FailurePtr failure; // of a job that has ended; null if it succeeded
   uint64_t number = 0; // in launch order

@@ -109,7 +109,7 @@ void wait_until(RunQueue& q, std::unique_lock<std::mutex>& lock, Demand demand, 
 // started yet because another thread is compiling it and this one must go on first.
 bool has_room_behind(const RunQueue& q, const Job& job) {
   const auto is_ahead = [&](const JobPtr& other) {
-    return !other->suspended && !other->task && other->number <= job.number;
+    return !other->suspended && !other->task && !other->in_flight && other->number <= job.number;
   };
   if (static_cast<size_t>(std::count_if(q.jobs.begin(), q.jobs.end(), is_ahead)) <=
       q.max_in_flight) {
@@ -212,26 +212,7 @@ void start_task(const JobPtr& job) {
 }
 
 void finish_task(const JobPtr& job, FailurePtr failure) {
-  auto& q = run_queue();
-  std::vector<Input> inputs; // freed after the unlock, as the outputs
-  std::vector<BufferPtr> outputs;
-  const std::lock_guard<std::mutex> guard(q.mutex);
-  inputs.swap(job->inputs);
-  outputs.swap(job->outputs);
-  for (const auto& output : outputs) {
-    failure ? output->set_failed(failure) : output->set_ready();
-  }
-  if (failure && !failure->seen && !q.unseen_failure) {
-    q.unseen_failure = failure;
-  }
-  job->failure = std::move(failure);
-  job->in_flight = false;
-  job->ended = true;
-  const auto found = std::find(q.jobs.begin(), q.jobs.end(), job);
-  if (found != q.jobs.end()) {
-    q.jobs.erase(found);
-  }
-  q.changed->notify_all();
+  finish_in_flight(run_queue(), job, std::move(failure));
 }
 
 bool has_ended(const Job& job) {

@@ -4,7 +4,9 @@
 #include "support/event_log.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 namespace ftm {
@@ -21,6 +23,48 @@ void end_collectives(Job& job) {
     collective->end(job.failure);
   }
   job.collectives.clear();
+}
+
+// Returns the collectives that the program has started and did not wait for. Each computes one of
+// the job's results.
+std::vector<HostCollectivePtr> collectives_in_flight(const Job& job) {
+  std::vector<HostCollectivePtr> found;
+  for (const auto& collective : job.collectives) {
+    if (collective->is_in_flight()) {
+      found.push_back(collective);
+    }
+  }
+  return found;
+}
+
+// Removes from `outputs` those that are complete, and returns them.
+std::vector<BufferPtr> take_complete(
+    std::vector<BufferPtr>& outputs, const std::vector<const void*>& incomplete) {
+  const auto is_complete = [&](const BufferPtr& output) {
+    return std::find(incomplete.begin(), incomplete.end(), output->data()) == incomplete.end();
+  };
+  const auto first = std::stable_partition(outputs.begin(), outputs.end(), is_complete);
+  std::vector<BufferPtr> complete(outputs.begin(), first);
+  outputs.erase(outputs.begin(), first);
+  return complete;
+}
+
+// Ends a job when its last collective is complete.
+void end_when_complete(const JobPtr& job, const std::vector<HostCollectivePtr>& collectives) {
+  const auto left = std::make_shared<std::atomic<size_t>>(collectives.size());
+  for (const auto& collective : collectives) {
+    collective->when_complete([job, left] {
+      if (--*left != 0) {
+        return;
+      }
+      FailurePtr failure;
+      for (const auto& ended : job->collectives) {
+        failure = failure ? failure : ended->failure();
+      }
+      finish_in_flight(run_queue(), job, std::move(failure));
+      end_collectives(*job);
+    });
+  }
 }
 
 } // namespace
@@ -40,9 +84,22 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
     job->inputs.clear(); // frees inputs that only this job referenced
     job->old_values.clear();
   }
+  const bool has_run = !outcome.interrupted && !outcome.failure;
+  const auto in_flight = has_run ? collectives_in_flight(*job) : std::vector<HostCollectivePtr>();
+  std::vector<const void*> incomplete;
+  for (const auto& collective : in_flight) {
+    incomplete.push_back(collective->result());
+  }
+  std::vector<BufferPtr> complete; // freed after the unlock
   lock.lock();
   q.busy = false;
-  if (!outcome.interrupted) {
+  if (!in_flight.empty()) {
+    complete = take_complete(job->outputs, incomplete);
+    for (const auto& output : complete) {
+      output->set_ready();
+    }
+    job->in_flight = true;
+  } else if (!outcome.interrupted) {
     for (size_t i = 0; i < outcome.valid.size(); ++i) {
       outcome.valid[i] ? job->outputs[i]->set_ready()
                        : job->outputs[i]->set_failed(outcome.failure);
@@ -58,7 +115,10 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
     q.changed->notify_all();
   }
   lock.unlock();
-  if (!outcome.interrupted) {
+  if (!in_flight.empty()) {
+    complete.clear();
+    end_when_complete(job, in_flight);
+  } else if (!outcome.interrupted) {
     job->outputs.clear();
     end_collectives(*job);
   }

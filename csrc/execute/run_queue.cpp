@@ -18,7 +18,7 @@ void visit_needed(const Job& job, Visit visit) {
   }
 }
 
-// Whether a task in flight computes this value.
+// Whether a job in flight computes this value.
 bool is_in_flight(const RunQueue& q, const BufferPtr& value) {
   return std::any_of(q.jobs.begin(), q.jobs.end(), [&](const JobPtr& job) {
     return job->in_flight &&
@@ -139,6 +139,28 @@ void demand_value(RunQueue& q, const BufferPtr& wanted) {
 void demand_all(RunQueue& q) {
   for (const auto& job : q.jobs) {
     job->suspended = false;
+  }
+  q.changed->notify_all();
+}
+
+void finish_in_flight(RunQueue& q, const JobPtr& job, FailurePtr failure) {
+  std::vector<Input> inputs; // freed after the unlock, as the outputs
+  std::vector<BufferPtr> outputs;
+  const std::lock_guard<std::mutex> guard(q.mutex);
+  inputs.swap(job->inputs);
+  outputs.swap(job->outputs);
+  for (const auto& output : outputs) {
+    failure ? output->set_failed(failure) : output->set_ready();
+  }
+  if (failure && !failure->seen && !q.unseen_failure) {
+    q.unseen_failure = failure;
+  }
+  job->failure = std::move(failure);
+  job->in_flight = false;
+  job->ended = true;
+  const auto found = std::find(q.jobs.begin(), q.jobs.end(), job);
+  if (found != q.jobs.end()) {
+    q.jobs.erase(found);
   }
   q.changed->notify_all();
 }

@@ -1,6 +1,6 @@
 // The run queue: jobs in launch order, and which of them runs next. The launcher's thread takes
 // jobs from it, other threads append jobs and wait. All functions are called with the queue's
-// mutex, except `drop_unused`.
+// mutex, except `finish_in_flight` and `drop_unused`.
 #pragma once
 
 #include "execute/job.h"
@@ -50,6 +50,9 @@ void demand(RunQueue& q, const std::function<bool(const Job&)>& is_wanted);
 // Resumes the job that computes this value.
 void demand_value(RunQueue& q, const BufferPtr& wanted);
 void demand_all(RunQueue& q);
+// Ends a job in flight: its outputs are computed, or have failed. Called without the mutex, on any
+// thread.
+void finish_in_flight(RunQueue& q, const JobPtr& job, FailurePtr failure);
 // Drops suspended programs whose results have no other references. Called without the mutex, since
 // destroying a job destroys its buffers.
 void drop_unused(RunQueue& q);

@@ -16,10 +16,12 @@ import re
 import shlex
 import sys
 import threading
+import warnings
 from importlib import import_module, metadata
 from typing import Any
 
 import torch
+import typing_extensions
 
 from ftm_lazy.torch_version import supported
 
@@ -240,12 +242,9 @@ def _initialize() -> None:
         from ftm_lazy.profiler import module_hooks
 
         module_hooks.install()
-    _C._set_library_folders(
-        [
-            os.path.join(folder, "")
-            for folder in (torch.__path__[0], os.path.dirname(os.path.dirname(__file__)))
-        ]
-    )
+    folders = (torch.__path__[0], os.path.dirname(os.path.dirname(__file__)))
+    wrappers = [typing_extensions.__file__, warnings.__file__]  # of PyTorch's deprecated functions
+    _C._set_library_folders([*(os.path.join(folder, "") for folder in folders), *wrappers])
     _C._set_executor(values.executor)
     if "recompile" in values.debug:
         _C._set_compile_at_launch(True)  # so that the warning's line is the one that launched

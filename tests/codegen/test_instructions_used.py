@@ -137,12 +137,15 @@ func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<
 
 COLLECTIVE = """
 func.func @main(%x: tensor<8xf32>, %call: i64) -> tensor<8xf32> {{
-  %0 = "ftm.all_reduce"(%x, %call) {{reduction = "{}"}} : (tensor<8xf32>, i64) -> tensor<8xf32>
+  %0 = "ftm.collective_start"(%x, %call) {{kind = "{}", reduction = "{}"}} : (tensor<8xf32>, i64) -> tensor<8xf32>
   %1 = "ftm.collective_wait"(%0, %call) : (tensor<8xf32>, i64) -> tensor<8xf32>
-  return %1 : tensor<8xf32>
+  %2 = tensor.empty() : tensor<8xf32>
+  %3 = linalg.copy ins(%1 : tensor<8xf32>) outs(%2 : tensor<8xf32>) -> tensor<8xf32>
+  return %3 : tensor<8xf32>
 }}
 """
-"""What the recorder leaves of `torch.distributed.all_reduce`."""
+"""What the recorder leaves of a collective of `torch.distributed`."""
+KINDS = ("allreduce", "broadcast", "reduce", "allgather", "reducescatter", "alltoall")
 REDUCTIONS = ("add", "mul", "min", "max", "avg")
 
 
@@ -155,7 +158,8 @@ def compiled() -> Iterator[str]:
         options = CompileOptions(machine=machine)
         for function, arguments in PROGRAMS.values():
             yield driver.compile(str(capture.function(function, *arguments()).trace), options).asm
-        for text in (LINALG, *map(COLLECTIVE.format, REDUCTIONS)):
+        collectives = [("allreduce", word) for word in REDUCTIONS] + [(kind, "") for kind in KINDS]
+        for text in (LINALG, *(COLLECTIVE.format(*words) for words in collectives)):
             yield str(driver.run_from("linalg", text, "asm", options))
 
 

@@ -35,3 +35,37 @@ os._exit(0)
 
 def test_collectives_that_differ_are_named(torchrun) -> None:
     assert torchrun(MISMATCH, TORCH_DISTRIBUTED_DEBUG="DETAIL") == "named\nnamed\n"
+
+
+GONE = """
+import os, torch, torch.distributed as dist
+from datetime import timedelta
+dist.init_process_group("ftm", timeout=timedelta(seconds=5))
+rank = dist.get_rank()
+device = torch.device("ftm", rank)
+x = torch.ones(4, device=device)
+dist.all_reduce(x)
+x.tolist()
+if rank == 1:
+    os._exit(0)
+found = []
+for name, call in (
+    ("all_gather_into_tensor of Float[4]", lambda: dist.all_gather_into_tensor(torch.empty(8, device=device), x)),
+    ("reduce_scatter_tensor of Float[4]", lambda: dist.reduce_scatter_tensor(torch.empty(2, device=device), x)),
+    ("broadcast of Float[4]", lambda: dist.broadcast(x, 1)),
+):
+    try:
+        call()
+        torch.ftm.synchronize()
+    except RuntimeError as error:
+        text = str(error)
+        assert name in text and "program.py:" in text and "in group" in text, text
+        assert "no answer from rank 1" in text or "store cannot be reached" in text, text
+        found.append(name)
+print(len(found), flush=True)
+os._exit(0)
+"""
+
+
+def test_errors_name_collective_line_group_and_missing_rank(torchrun) -> None:
+    assert torchrun(GONE) == "3\n"

@@ -1,4 +1,4 @@
-"""All-reduces that are part of programs: one program for a step, in order with other collectives."""
+"""Collectives that are part of programs: one program for a step, in order with other collectives."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ assert _C._counters()["collectives"] == 3
 
 x, y = full(mine), full(mine)
 dist.all_reduce(x)
-dist.broadcast(y, 1)  # a task, behind what is recorded
+dist.broadcast(y, 1)
+dist.scatter(torch.empty(3, device=device), [x, x] if rank == 0 else None)  # a task, behind what is recorded
 dist.all_reduce(x)
 if rank == 0:
     check("a rank that logs", x.sum(), 18.0)
@@ -120,6 +121,20 @@ else:
 work = dist.all_reduce(x, async_op=True)
 work.wait()
 check("async", x, [6.0] * 3)
+
+# Programs differ; the collectives do not.
+total = full(mine)
+for k in range(3):
+    y = full(mine) if k != 1 else full(mine) * full(2.0) - mine
+    if rank == 1:
+        y = y + y.sin() * 0
+    dist.all_reduce(y)
+    if rank == 0 and k == 1:
+        check("a rank that logs", y, [3.0] * 3)
+    parts = torch.empty(6, device=device)
+    dist.all_gather_into_tensor(parts, y)
+    total += parts[:3]
+check("programs that differ", total, [9.0 + mine] * 3)
 dist.destroy_process_group()
 print("ok\\n", end="")  # in one write
 """
@@ -128,6 +143,110 @@ print("ok\\n", end="")  # in one write
 
 def test_order_and_number_are_kept(torchrun) -> None:
     assert torchrun(ORDER) == "ok\nok\n"
+
+
+KINDS = (
+    START
+    + COUNT
+    + """
+import torch.distributed._functional_collectives as functional
+dist.init_process_group("ftm", device_id=device)
+group = dist.group.WORLD
+
+def each():
+    x = torch.arange(4.0, device=device) + 10 * rank
+    empty = lambda *shape: torch.empty(shape, device=device)
+    gathered, part, exchanged, uneven = empty(8), empty(2), empty(4), empty(3 + rank)
+    work = dist.all_gather_into_tensor(gathered, x, async_op=True)
+    dist.reduce_scatter_tensor(part, x + 1)
+    dist.all_to_all_single(exchanged, x)
+    dist.all_to_all_single(uneven, x if rank == 0 else x[:3], [2, 1] if rank == 0 else [2, 2], [2, 2] if rank == 0 else [1, 2])
+    work.wait()
+    sent, summed, view = x + 1, x * 2, torch.zeros(2, 6, device=device)
+    dist.broadcast(sent, 1)
+    dist.reduce(summed, 0)
+    dist.all_gather_into_tensor(view[:, 2:], x)  # into a part of a tensor
+    parts, uneven_parts = [empty(4), empty(4)], [empty(1), empty(2)]
+    dist.all_gather(parts, x)
+    dist.all_gather(uneven_parts, x[:1 + rank])
+    reduced = empty(2)
+    dist.reduce_scatter(reduced, [x[:2], x[2:]])
+    with dist._coalescing_manager(group=group, device=device, async_ops=True) as several:
+        a, b = x + 0, x[:2] * 2
+        dist.all_reduce(a)
+        dist.all_reduce(b)
+    several.wait()
+    weight = torch.ones(4, device=device, requires_grad=True)
+    y = functional.all_gather_tensor_autograd(weight * x, 0, group)
+    y = functional.reduce_scatter_tensor_autograd(y * y, "sum", 0, group)
+    y.sum().backward()
+    return [gathered, part, exchanged, uneven, sent, summed, view, *parts, *uneven_parts, reduced, a, b,
+            functional.all_reduce(x, "max", group) + 1, functional.all_to_all_single(x, [2, 2], [2, 2], group) * 2,
+            functional.all_gather_into_tensor_coalesced([x, x + 1], group)[1] * 1,
+            functional.broadcast(x, 1, group) * 1, weight.grad]
+
+x, others = [[float(k + 10 * r) for k in range(4)] for r in (rank, 1 - rank)]
+zero, one = (x, others) if rank == 0 else (others, x)
+expected = [
+    zero + one, [[12.0, 14.0], [16.0, 18.0]][rank], [[0.0, 1.0, 10.0, 11.0], [2.0, 3.0, 12.0, 13.0]][rank],
+    [[0.0, 1.0, 10.0], [2.0, 3.0, 11.0, 12.0]][rank], [11.0, 12.0, 13.0, 14.0],
+    [20.0, 24.0, 28.0, 32.0] if rank == 0 else [20.0, 22.0, 24.0, 26.0], [[0.0, 0.0, *zero], [0.0, 0.0, *one]],
+    zero, one, [0.0], [10.0, 11.0], [[10.0, 12.0], [14.0, 16.0]][rank], [10.0, 12.0, 14.0, 16.0], [20.0, 24.0],
+    [11.0, 12.0, 13.0, 14.0], [[0.0, 2.0, 20.0, 22.0], [4.0, 6.0, 24.0, 26.0]][rank],
+    [v + 1 for v in zero + one], one, [4 * v * v for v in x]]
+before = programs()
+for turn in range(4):  # the first turn also computes constants
+    found = each()
+    before += 1
+    assert turn == 0 or programs() == before, (turn, programs() - before)
+    for name, (value, wanted) in enumerate(zip(found, expected, strict=True)):
+        check(name, value, wanted)
+    before = programs()
+    if turn == 1:
+        compiles = ftm_lazy.metrics.counters()["compiles"]
+assert ftm_lazy.metrics.counters()["compiles"] == compiles
+counters = _C._counters()
+assert counters["collectives"] == counters["recorded_collectives"], counters
+dist.destroy_process_group()
+print("ok\\n", end="")  # in one write
+"""
+)
+
+
+def test_all_kinds_are_one_program(torchrun) -> None:
+    """Also on a part of a tensor, into lists, coalesced, and functional ones with gradients."""
+    assert torchrun(KINDS) == "ok\nok\n"
+
+
+IN_FLIGHT = (
+    START
+    + """
+dist.init_process_group("cpu:gloo,ftm:ftm")
+store = dist.distributed_c10d._get_default_store()
+gathered, sums = torch.empty(6, device=device), full(float(rank + 1))
+if rank == 0:
+    first = dist.all_gather_into_tensor(gathered, full(5.0), async_op=True)
+    second = dist.all_reduce(sums, async_op=True)
+    for k in range(3):  # several programs run meanwhile, and one waits for the collective
+        assert (full(2.0) * k).tolist() == [2.0 * k] * 3
+    later = sums * 2
+    assert not first.is_completed() and not second.is_completed()
+    store.set("go", "1")
+    check("later", later, [6.0] * 3)
+    assert second.is_completed()
+else:
+    store.wait(["go"])
+    dist.all_gather_into_tensor(gathered, full(7.0))
+    dist.all_reduce(sums)
+check("gathered", gathered, [5.0] * 3 + [7.0] * 3)
+dist.destroy_process_group()
+print("ok\\n", end="")  # in one write
+"""
+)
+
+
+def test_programs_run_while_collectives_are_in_flight(torchrun) -> None:
+    assert torchrun(IN_FLIGHT) == "ok\nok\n"
 
 
 FAILURE = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -19,6 +20,39 @@ def test_examples_train_as_on_the_cpu(torchrun, name) -> None:
     file = EXAMPLES / f"{name}.py"
     on_device, on_cpu = (_loss(torchrun(file, "--device", device)) for device in ("ftm", "cpu"))
     assert on_device == pytest.approx(on_cpu, abs=2e-5)
+
+
+PROGRAM = Path(__file__).parent / "parallel_training.py"
+
+
+def _trained(output: str, rank: int) -> tuple[list[float], list[tuple[int, int]]]:
+    """Losses of all steps, and programs and compiles of each step after the first."""
+    losses = re.search(rf"^{rank} loss (.*)$", output, re.MULTILINE).group(1)
+    steps = re.search(rf"^{rank} steps (.*)$", output, re.MULTILINE).group(1)
+    return [float(word) for word in losses.split()], ast.literal_eval(steps)
+
+
+@pytest.mark.parametrize(
+    ("way", "model", "programs"),
+    [
+        ("ddp", "gpt", 1),
+        ("ddp", "cnn", 1),
+        ("fsdp", "gpt", 1),
+        ("fsdp", "cnn", 1),
+        ("tp", "gpt", 1),
+        ("pp", "gpt", 3),
+        ("pp", "cnn", None),
+    ],
+)
+def test_losses_are_those_of_gloo(torchrun, way, model, programs) -> None:
+    """Over 20 steps. A step is one program, and nothing compiles after the second step."""
+    on_device, on_cpu = (torchrun(PROGRAM, way, model, device) for device in ("ftm", "cpu"))
+    for rank in range(2):
+        losses, steps = _trained(on_device, rank)
+        assert losses == pytest.approx(_trained(on_cpu, rank)[0], abs=1e-5)
+        assert [compiles for _, compiles in steps[1:]] == [0] * 18
+        if programs is not None:
+            assert [count for count, _ in steps[1:]] == [programs] * 18
 
 
 ACCELERATE = """

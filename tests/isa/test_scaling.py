@@ -82,7 +82,7 @@ COMPUTE = """
 @func start
   @param x0, f32, out
   @scalar a0, i64
-    ALLREDUCE.ADD x0[0], 1048576, a0
+    CSTART.ALLREDUCE.ADD x0[0], 1048576, x0[0], 1048576, a0
 @ret
 @func wait
   @scalar a0, i64
@@ -148,12 +148,12 @@ TRACE = """trace
   %5 = aten::mm(self=%4, mat2=%2) : f32[64,512]
   %6 = ftm.view(base=%4, sizes=[512,64], strides=[1,512], offset=0) : f32[512,64]
   %7 = aten::mm(self=%6, mat2=%5) : f32[512,512]
-  %8, %9 = ftm::all_reduce(self=%7, token=%3, reduction="add", call=$0) : f32[512,512], u8[1]
+  %8, %9 = ftm::collective(self=%7, token=%3, kind="allreduce", reduction="add", size=[512,512], call=$0) : f32[512,512], u8[1]
   %10 = ftm.view(base=%2, sizes=[512,512], strides=[1,512], offset=0) : f32[512,512]
   %11 = aten::mm(self=%5, mat2=%10) : f32[64,512]
   %12 = ftm.view(base=%0, sizes=[512,64], strides=[1,512], offset=0) : f32[512,64]
   %13 = aten::mm(self=%12, mat2=%11) : f32[512,512]
-  %14, %15 = ftm::all_reduce(self=%13, token=%9, reduction="add", call=$1) : f32[512,512], u8[1]
+  %14, %15 = ftm::collective(self=%13, token=%9, kind="allreduce", reduction="add", size=[512,512], call=$1) : f32[512,512], u8[1]
   %16 = aten::add.Tensor(self=%2, other=%8, alpha=$2) : f32[512,512]
   %17 = aten::add.Tensor(self=%1, other=%14, alpha=$3) : f32[512,512]
   return %16, %17, %15

@@ -25,7 +25,7 @@ PROGRAM = """
     DWAITALL
     DST X, t0[0], 1@1 | 4@1
     DWAITALL
-    ALLREDUCE.ADD t0[1], 2, s0
+    CSTART.ALLREDUCE.ADD t0[1], 2, b0[1], 2, s0
     WAITS
     DLD t0[0], 1@1 | 4@1, X
     DWAITALL
@@ -43,6 +43,8 @@ class _Collective(ctypes.Structure):
         ("reduction", ctypes.c_int32),
         ("dtype", ctypes.c_int32),
         ("call", ctypes.c_int64),
+        ("source", ctypes.POINTER(ctypes.c_float)),
+        ("source_count", ctypes.c_uint64),
         ("data", ctypes.POINTER(ctypes.c_float)),
         ("count", ctypes.c_uint64),
     ]
@@ -78,7 +80,9 @@ class Carrier:
 
     def _start(self, user, collective, err, size) -> int:
         what = collective.contents
-        self.log.append(f"start {what.call}: {what.count} elements")
+        self.log.append(f"start {what.call}: {what.source_count} to {what.count} elements")
+        for k in range(what.count):
+            what.data[k] = what.source[k % what.source_count]
         self._started[what.call] = _Collective.from_buffer_copy(what)
         return 0
 
@@ -107,7 +111,7 @@ X = np.array([1, 2, 3, 4], np.float32)
 def test_the_caller_carries_out_collectives(machine: Machine) -> None:
     carrier = Carrier(machine)
     (result,) = load(machine, "CWAIT s0").run([X], [7])
-    assert carrier.log == ["start 7: 2 elements", "wait 7"]
+    assert carrier.log == ["start 7: 2 to 2 elements", "wait 7"]
     np.testing.assert_array_equal(result, [1, 12, 13, 4])
 
 
@@ -122,20 +126,32 @@ def test_a_failure_leaves_donated_inputs_as_they_were(machine: Machine) -> None:
     with pytest.raises(MachineError, match=r"CWAIT s0.*rank 1 has ended"):
         load(machine, "CWAIT s0").run([given], [7], donate=[0])
     np.testing.assert_array_equal(given, X)
-    assert carrier.log == ["start 7: 2 elements", "wait 7"]
+    assert carrier.log == ["start 7: 2 to 2 elements", "wait 7"]
 
 
-def test_each_that_started_is_waited_for_once(machine: Machine) -> None:
-    """At the end of the program if it does not wait, and after a fault."""
+def test_those_that_a_program_does_not_wait_for_are_the_callers(machine: Machine) -> None:
+    """After a fault, the machine waits for them."""
     carrier = Carrier(machine)
     load(machine, "SADD 0, 0, r2").run([X], [7])
-    assert carrier.log == ["start 7: 2 elements", "wait 7"]
+    assert carrier.log == ["start 7: 2 to 2 elements"]
     with pytest.raises(MachineError, match="collective 8, which is not in flight"):
         load(machine, "CWAIT 8").run([X], [9])
-    assert carrier.log[2:] == ["start 9: 2 elements", "wait 9"]
+    assert carrier.log[1:] == ["start 9: 2 to 2 elements", "wait 9"]
+
+
+def test_results_may_be_larger_than_what_a_process_contributes(machine: Machine) -> None:
+    carrier = Carrier(machine)
+    text = PROGRAM.replace("WAITS", "CWAIT s0").replace("t0[1], 2, b0[1], 2", "t0[0], 4, b0[2], 2")
+    program = machine.load(assembler.assemble(text.replace("ALLREDUCE.ADD", "ALLGATHER")))
+    (result,) = program.run([X], [7])
+    assert carrier.log == ["start 7: 2 to 4 elements", "wait 7"]
+    np.testing.assert_array_equal(result, [13, 14, 13, 14])
+    with pytest.raises(MachineError, match="several processes in a group of one"):
+        program.run([X], [0])  # without the caller
 
 
 def test_elements_lie_in_the_buffer(machine: Machine) -> None:
-    text = PROGRAM.replace("WAITS", "CWAIT s0").replace("t0[1], 2", "t0[3], 2")
-    with pytest.raises(MachineError, match=r"reduces elements 3 to 5 of t0, which has 4"):
-        machine.load(assembler.assemble(text)).run([X], [7])
+    for operands, buffer in (("t0[3], 2, b0[1], 2", "t0"), ("t0[1], 2, b0[3], 2", "b0")):
+        text = PROGRAM.replace("WAITS", "CWAIT s0").replace("t0[1], 2, b0[1], 2", operands)
+        with pytest.raises(MachineError, match=rf"elements 3 to 5 of {buffer}, which has 4"):
+            machine.load(assembler.assemble(text)).run([X], [7])

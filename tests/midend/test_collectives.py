@@ -11,9 +11,9 @@ from midend.harness import run
 
 PROGRAM = """
 func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>, %a: i64, %b: i64) -> (tensor<8xf32>, tensor<8xf32>) {
-  %0 = "ftm.all_reduce"(%x, %a) {reduction = "add"} : (tensor<8xf32>, i64) -> tensor<8xf32>
+  %0 = "ftm.collective_start"(%x, %a) {kind = "allreduce", reduction = "add"} : (tensor<8xf32>, i64) -> tensor<8xf32>
   %1 = "ftm.collective_wait"(%0, %a) : (tensor<8xf32>, i64) -> tensor<8xf32>
-  %2 = "ftm.all_reduce"(%y, %b) {reduction = "avg"} : (tensor<8xf32>, i64) -> tensor<8xf32>
+  %2 = "ftm.collective_start"(%y, %b) {kind = "allreduce", reduction = "avg"} : (tensor<8xf32>, i64) -> tensor<8xf32>
   %3 = "ftm.collective_wait"(%2, %b) : (tensor<8xf32>, i64) -> tensor<8xf32>
   %e = tensor.empty() : tensor<8xf32>
   %4 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
@@ -32,26 +32,27 @@ def calls(text: str) -> list[str]:
     found = []
     for name, arguments in re.findall(r"@call (\w+), (.*)", main):
         body = functions.partition(f"@func {name}\n")[2].partition("@ret")[0]
-        kind = re.search(r"ALLREDUCE|CWAIT", body)
+        kind = re.search(r"CSTART|CWAIT", body)
         found.append(f"{kind[0]} {arguments.split(', ')[-1]}" if kind else "map")
     return found
 
 
 def test_starts_keep_their_order_and_waits_come_late() -> None:
     text = assembly(PROGRAM.replace("RESULTS", "4, %1"))
-    assert [c for c in calls(text) if c != "map"] == [
-        "ALLREDUCE s0", "ALLREDUCE s1", "CWAIT s1", "CWAIT s0"]  # fmt: skip
-    assert calls(text)[-2:] == ["map", "CWAIT s0"]  # the negation runs before the last wait
+    assert calls(text) == ["CSTART s0", "CSTART s1", "CWAIT s1", "map"]
+
+
+def test_the_caller_waits_for_what_is_only_returned() -> None:
+    assert calls(assembly(PROGRAM.replace("RESULTS", "3, %1"))) == ["CSTART s0", "CSTART s1"]
 
 
 def test_collectives_without_a_reader_stay() -> None:
     text = assembly(PROGRAM.replace("RESULTS", "x, %y"))
     assert [c for c in calls(text) if c != "map"] == [
-        "ALLREDUCE s0", "ALLREDUCE s1", "CWAIT s0", "CWAIT s1"]  # fmt: skip
+        "CSTART s0", "CSTART s1", "CWAIT s0", "CWAIT s1"]  # fmt: skip
 
 
 def test_inputs_keep_their_elements() -> None:
-    """A collective works in place, on a copy of an input."""
     x, y = np.arange(8, dtype=np.float32), np.ones(8, np.float32)
     negated, reduced = run(PROGRAM.replace("RESULTS", "4, %1"), [x, y], [1, 2])
     np.testing.assert_array_equal(negated, -y)

@@ -12,5 +12,12 @@ from ops.samples import Calls, Source, sampler
 @sampler("collective")
 def collective(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     token = torch.zeros(1, dtype=torch.uint8)
-    for shape, reduction in (((3, 5), "add"), ((1,), "avg"), ((0, 2), "max"), ((7,), "min")):
-        yield (source.tensor(shape, dtype), token, reduction, 0), {}
+    calls = (
+        ("allreduce", "add", (3, 5), (3, 5)),
+        ("allreduce", "avg", (1,), (1,)),
+        ("allreduce", "max", (0, 2), (0, 2)),
+        ("reducescatter", "min", (7,), (7, 1)),
+        ("allgather", "", (2, 3), (6,)),
+    )
+    for kind, reduction, shape, size in calls:
+        yield (source.tensor(shape, dtype), token, kind, reduction, size, 0), {}

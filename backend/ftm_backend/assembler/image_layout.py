@@ -176,7 +176,8 @@ FUNCTION = LayoutRecord(
 )
 ARGUMENT = LayoutRecord(
     "Argument",
-    "What a call binds to a parameter: an address in a buffer, or, if buffer is -1, a value.",
+    "What a call binds to a parameter, or the second address of an instruction: an address in a "
+    "buffer, or, if buffer is -1, a value.",
     [
         LayoutField("buffer", "i"),
         LayoutField("reserved", "I"),
@@ -210,7 +211,11 @@ INSTRUCTION = LayoutRecord(
             "in operand order, data before indices: DGA and DSC: X, I; MM and MERGE: A, B, C",
             3,
         ),
-        LayoutField("first_dim", "I", "into dims; @call: into arguments"),
+        LayoutField(
+            "first_dim",
+            "I",
+            "into dims; @call: into arguments; CSTART: the argument that is its source",
+        ),
         LayoutField("row_dims", "H"),
         LayoutField("column_dims", "H"),
         LayoutField(
@@ -384,4 +389,6 @@ def call_ops(image: bytes) -> list[tuple[int, ...]]:
 OPERAND_KINDS = ("NONE", "RESULT", "INPUT", "IMMEDIATE", "SCALAR", "REGISTER")
 BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "GSM", "PARAMETER")
 FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN", "ZIP", "AVG")
-"""Instruction flags, from bit 0 on; ``ADD`` to ``MAX`` are suffixes of DSC, SCAN and ALLREDUCE."""
+"""Instruction flags, from bit 0 on; ``ADD`` to ``MAX`` are suffixes of DSC, SCAN and CSTART."""
+COLLECTIVE_BIT = len(FLAGS)
+"""First bit of the number of a collective's kind (`COLLECTIVE_KINDS`) in the flags of CSTART."""

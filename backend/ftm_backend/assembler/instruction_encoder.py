@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ftm_backend.assembler.image_layout import ARGUMENT, FLAGS, INSTRUCTION, NONE
+from ftm_backend.assembler.image_layout import (
+    ARGUMENT,
+    COLLECTIVE_BIT,
+    FLAGS,
+    INSTRUCTION,
+    NONE,
+)
 from ftm_backend.assembler.operand_encoder import ZERO, OperandEncoder, Value
 from ftm_backend.assembler.operand_verifier import CHECKS
 from ftm_backend.assembler.section_writer import SectionWriter
@@ -11,8 +17,11 @@ from ftm_backend.ir.asm import program as p
 from ftm_backend.target import instruction as i
 from ftm_backend.target.element_types import same_elements
 from ftm_backend.target.instruction_table import BY_NAME, OPCODES
+from ftm_backend.target.instructions.collective import COLLECTIVE_KINDS
 
-_FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
+_FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)} | {
+    kind: number << COLLECTIVE_BIT for number, kind in enumerate(COLLECTIVE_KINDS)
+}
 
 
 def flags_of(item: p.AsmInstruction) -> int:
@@ -72,8 +81,13 @@ class InstructionEncoder(OperandEncoder):
                 values[slot] = self.index(operand, line, number)
                 place += 1
             elif kind == i.ADDRESS:
-                buffer = self.buffer(operand, line, number).number
-                values[3] = self.index(operand, line, number)
+                address = self.buffer(operand, line, number).number
+                offset = self.index(operand, line, number)
+                if buffer == NONE:
+                    buffer, values[3] = address, offset
+                else:
+                    first = len(self.arguments)
+                    self.arguments.append(address, 0, *offset)
             elif kind in (i.DIMS, i.ROW_DIMS):
                 rows, columns = self.dimensions(operand, kind, values, line, number)
             elif kind == i.SIDES:

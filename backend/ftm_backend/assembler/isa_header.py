@@ -181,6 +181,7 @@ def render() -> str:
     lines += _enum(
         "Flag : uint16_t", [(f"FTM_FLAG_{n}", 1 << i, "") for i, n in enumerate(image_layout.FLAGS)]
     )
+    lines += [f"constexpr int kCollectiveBit = {image_layout.COLLECTIVE_BIT};", ""]
     for record in image_layout.RECORDS.values():
         lines += _struct(record)
     lines += _enum(

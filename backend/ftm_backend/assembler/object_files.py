@@ -34,7 +34,8 @@ _SCALAR, _IMMEDIATE = (
     image_layout.OPERAND_KINDS.index("SCALAR"),
     image_layout.OPERAND_KINDS.index("IMMEDIATE"),
 )
-_MAP, _RET, _CALL, _BRANCH = OPCODES["@map"], OPCODES["@ret"], OPCODES["@call"], OPCODES["SBR"]
+_MAP, _RET, _BRANCH = OPCODES["@map"], OPCODES["@ret"], OPCODES["SBR"]
+_WITH_ARGUMENTS = (OPCODES["@call"], OPCODES["CSTART"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,8 @@ def make_object(
         names: Names of its tiles and labels.
 
     Returns:
-        None if the function refers to anything global, or calls another function.
+        None if the function refers to anything global, calls another function, or starts a
+        collective.
     """
     records = {name: np.frombuffer(data, TYPES[name]) for name, data in parts.items()}
     code, operations = records["instructions"], records["map_ops"]
@@ -139,7 +141,7 @@ def make_object(
     own = all(_own(numbers, bases["scalars"]) for numbers in scalars) and all(
         _own(numbers, bases["buffers"]) for numbers in buffers
     )
-    if not own or (code["opcode"] == _CALL).any():
+    if not own or np.isin(code["opcode"], _WITH_ARGUMENTS).any():
         return None
     used = dict.fromkeys(k for o in operands for k in o["index"][o["kind"] == _IMMEDIATE].tolist())
     return ObjectFile(

@@ -202,14 +202,23 @@ class LinalgBuilder:
 
     def collective(
         self,
-        name: str,
         x: StridedValue,
+        shape: Sequence[int],
         call: ScalarExpr,
-        attributes: dict[str, object] | None = None,
+        attributes: dict[str, object],
     ) -> StridedValue:
-        """Append a collective on `x`, or the wait for it; ``call`` is its number."""
-        statement, result = function.collective(name, self.tensor(x), call.node, attributes or {})
-        self.function.body.append(statement)
+        """Append a collective to which `x` contributes, and the wait; ``call`` is its number."""
+        start, result = function.collective(
+            function.COLLECTIVE_START, self.tensor(x), tuple(shape), call.node, attributes
+        )
+        wait, result = function.collective(
+            function.COLLECTIVE_WAIT,
+            function.Tensor.whole(result),
+            tuple(shape),
+            call.node,
+            {},
+        )
+        self.function.body += [start, wait]
         return StridedValue(result, x.dtype)
 
     # --- loop nests

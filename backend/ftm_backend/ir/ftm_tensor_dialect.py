@@ -164,17 +164,19 @@ class ConvTranspose(FTM.Operation, name="conv_transpose"):
     padding: ir.StringAttr
 
 
-class AllReduce(FTM.Operation, name="all_reduce"):
-    """``x`` combined with the same tensor of the other processes of a group, element by element.
+class CollectiveStart(FTM.Operation, name="collective_start"):
+    """Starts a collective over the processes of a group; ``x`` is what this one contributes.
 
-    The collective starts here. Its result is complete at `CollectiveWait`; nothing else may use it.
+    The result is complete at `CollectiveWait`, or if nothing waits, at some time after the program.
     call (i64): the number by which the caller knows the collective, 0 for one of this process
-    alone. reduction: "add", "mul", "min", "max" or "avg".
+    alone. kind: "allreduce", "broadcast", "reduce", "allgather", "reducescatter" or "alltoall".
+    reduction: "add", "mul", "min", "max" or "avg"; "" if it does not reduce.
     """
 
     result: Result
     x: Operand
     call: Operand
+    kind: ir.StringAttr
     reduction: ir.StringAttr
 
 

@@ -9,7 +9,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 5;
-constexpr uint64_t kFingerprint = 0xa460f31a8be34fd1ull;
+constexpr uint64_t kFingerprint = 0xd5b751e0b3e159dbull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -49,7 +49,7 @@ enum Opcode : uint16_t {
   FTM_OP_SCAN = 32,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
   FTM_OP_SORT = 33,  // Y[i] = the smallest elements of X[i], ascending
   FTM_OP_MERGE = 34,  // Y[i] = the elements of A[i] and B[i], ascending
-  FTM_OP_ALLREDUCE = 35,  // start: for i in 0..n-1: a[i] = a[i] of process 0 (op) a[i] of process 1 (op) ...
+  FTM_OP_CSTART = 35,  // start: y[0..n-1] = x[0..m-1] of all processes, combined, gathered or exchanged
   FTM_OP_CWAIT = 36,  // wait for collective c
   FTM_OP_VMOV = 37,  // d = a
   FTM_OP_VADD = 38,  // d = a + b
@@ -154,7 +154,7 @@ constexpr const char* kOpcodeNames[] = {
   "SCAN",
   "SORT",
   "MERGE",
-  "ALLREDUCE",
+  "CSTART",
   "CWAIT",
   "VMOV",
   "VADD",
@@ -540,6 +540,8 @@ enum Flag : uint16_t {
   FTM_FLAG_AVG = 1024,
 };
 
+constexpr int kCollectiveBit = 11;
+
 // A scalar operand: immediate + R[reg], or only the immediate if reg is -1; if scalar is not -1, + the program's i64 scalar of that number.
 struct Value {
   int64_t immediate;
@@ -605,7 +607,7 @@ struct Function {
 };
 static_assert(sizeof(Function) == 32, "image layout");
 
-// What a call binds to a parameter: an address in a buffer, or, if buffer is -1, a value.
+// What a call binds to a parameter, or the second address of an instruction: an address in a buffer, or, if buffer is -1, a value.
 struct Argument {
   int32_t buffer;
   uint32_t reserved;
@@ -631,7 +633,7 @@ struct Instruction {
   int32_t dst;  // destination register
   int32_t buffer;
   int32_t tile[3];  // in operand order, data before indices: DGA and DSC: X, I; MM and MERGE: A, B, C
-  uint32_t first_dim;  // into dims; @call: into arguments
+  uint32_t first_dim;  // into dims; @call: into arguments; CSTART: the argument that is its source
   uint16_t row_dims;
   uint16_t column_dims;
   uint32_t sides;  // DLB: number of padded dimensions; their records follow the transfer's dims, first those left of the bar, then those right of it

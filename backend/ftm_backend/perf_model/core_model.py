@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ftm_backend.assembler.image_layout import FLAGS
+from ftm_backend.assembler.image_layout import COLLECTIVE_BIT, FLAGS
 from ftm_backend.perf_model import tile_instruction_costs as cost
 from ftm_backend.perf_model.events import (
     CollectiveEvent,
@@ -21,6 +21,7 @@ from ftm_backend.perf_model.image_decoder import DecodedImage
 from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import BY_NUMBER, SCALAR_REGISTERS
 from ftm_backend.target.instruction_table import INSTRUCTIONS, OPCODES
+from ftm_backend.target.instructions.collective import COLLECTIVE_KINDS
 
 __all__ = ["NAMES", "TILE_INSTRUCTIONS", "CoreModel"]
 
@@ -276,10 +277,12 @@ class CoreModel:
         self._fill(self._slot(item, 2), rows, a + b)
         self.events.append(ComputeEvent(cost.merge(self.machine, rows, a, b), what="MERGE"))
 
-    def _all_reduce(self, item: tuple[int, ...]) -> None:
+    def _start_collective(self, item: tuple[int, ...]) -> None:
         buffer = self.decoded.sections["buffers"][item[7]]
-        size = self.value(item, 0) * BY_NUMBER[buffer[2]].bytes
-        self.events.append(CollectiveEvent(NAMES[item[0]], size, self._call(item, 1)))
+        elements = max(self.value(item, 0), self.value(item, 1))  # of the whole tensor
+        size = elements * BY_NUMBER[buffer[2]].bytes
+        kind = COLLECTIVE_KINDS[item[1] >> COLLECTIVE_BIT]
+        self.events.append(CollectiveEvent(kind, size, self._call(item, 2)))
 
     def _wait_for_collective(self, item: tuple[int, ...]) -> None:
         self.events.append(CollectiveWaitEvent(self._call(item, 0)))
@@ -318,7 +321,7 @@ TILE_INSTRUCTIONS: dict[str, Callable[[CoreModel, tuple[int, ...]], None]] = {
     "SORT": CoreModel._sort,
     "MERGE": CoreModel._merge,
     "@map": CoreModel._map,
-    "ALLREDUCE": CoreModel._all_reduce,
+    "CSTART": CoreModel._start_collective,
     "CWAIT": CoreModel._wait_for_collective,
     "DWAIT": lambda core, item: core.events.append(WaitEvent(core._slot(item, 0))),
     "DWAITALL": lambda core, item: core.events.append(WaitEvent(None)),

@@ -333,6 +333,8 @@ def _expansion(op: Operation) -> Value:
 def _alone(op: Operation) -> Value:
     """Return the tensor of a collective of this process alone, which leaves it as it is."""
     tensor, _ = op.operands
+    if tensor.type != op.results[0].type:
+        raise ValueError("a collective of several processes cannot be lowered for one")
     return tensor
 
 
@@ -345,7 +347,7 @@ _REPLACE = {
     "ftm.scan": _scan,
     "ftm.sort": _sort,
     "ftm.conv_transpose": _expansion,
-    "ftm.all_reduce": _alone,
+    "ftm.collective_start": _alone,
     "ftm.collective_wait": _alone,
     "ftm.philox": _philox,
 }

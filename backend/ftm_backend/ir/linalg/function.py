@@ -20,13 +20,15 @@ from ftm_backend.ir.linalg.strided_layout import Strided
 
 Number = int | float
 
+COLLECTIVE_START = "ftm.collective_start"
+"""Starts a collective, communication with other processes. It runs until its wait."""
+
 COLLECTIVE_WAIT = "ftm.collective_wait"
 """Waits for a collective: its result is that of the collective, complete."""
 
-COLLECTIVES = ("ftm.all_reduce", COLLECTIVE_WAIT)
-"""Communication with other processes; a collective starts here, and runs until its wait."""
+COLLECTIVES = (COLLECTIVE_START, COLLECTIVE_WAIT)
 
-IN_PLACE = ("ftm.scatter", *COLLECTIVES)
+IN_PLACE = ("ftm.scatter", COLLECTIVE_WAIT)
 """Operations that are no loop nests, and write over their first tensor."""
 
 
@@ -431,7 +433,7 @@ def whole_statement(
         result: The value that the operation computes; its ``producer`` is set.
         attributes: The operation's attributes.
     """
-    loops = () if name in IN_PLACE else operands[0].view.sizes
+    loops = () if name in (*IN_PLACE, *COLLECTIVES) else operands[0].view.sizes
     rank = len(loops)
     made = FunctionResult(
         result,
@@ -448,20 +450,21 @@ def whole_statement(
 
 
 def collective(
-    name: str, tensor: Tensor, call: Node, attributes: dict[str, object]
+    name: str, tensor: Tensor, shape: tuple[int, ...], call: Node, attributes: dict[str, object]
 ) -> tuple[Statement, Value]:
-    """Make a collective, or the wait for one, which works in place.
+    """Make the start of a collective, or the wait for one, which works in place.
 
     Args:
         name: One of `COLLECTIVES`.
-        tensor: The tensor that is written over; for a wait, the result of the collective.
+        tensor: What this process contributes; for a wait, the result of the start.
+        shape: The result's shape.
         call: The runtime scalar with the number of the collective.
         attributes: The operation's attributes.
 
     Returns:
         The statement and its result.
     """
-    result = Value(tensor.value.dtype, tensor.view.sizes)
+    result = Value(tensor.value.dtype, shape)
     statement = whole_statement(name, [tensor], result, attributes)
     statement.results[0].yields = call
     return statement, result

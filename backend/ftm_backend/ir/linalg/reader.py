@@ -13,6 +13,8 @@ from ftm_backend.ir.linalg import update_reader
 from ftm_backend.ir.linalg.affine import dot, row_major, volume
 from ftm_backend.ir.linalg.body_reader import BodyReader, constant_node, token
 from ftm_backend.ir.linalg.function import (
+    COLLECTIVE_START,
+    COLLECTIVE_WAIT,
     FunctionResult,
     LinalgFunction,
     Node,
@@ -276,7 +278,8 @@ class FunctionReader:
     def _collective(self, op: Operation) -> None:
         attributes = {name: op.attributes[name].value for name in op.attributes}
         tensor, call = self.tensors[op.operands[0]], self.scalars[op.operands[1]]
-        statement, result = collective(op.operation.name, tensor, call, attributes)
+        shape = self.bind(op.results[0]).shape
+        statement, result = collective(op.operation.name, tensor, shape, call, attributes)
         self.function.body.append(statement)
         self.bind(op.results[0], result)
 
@@ -390,7 +393,7 @@ _HANDLERS: dict[str, Handler] = {
     "ftm.scan": FunctionReader._whole,
     "ftm.sort": FunctionReader._whole,
     "ftm.conv_transpose": FunctionReader._whole,
-    "ftm.all_reduce": FunctionReader._collective,
-    "ftm.collective_wait": FunctionReader._collective,
+    COLLECTIVE_START: FunctionReader._collective,
+    COLLECTIVE_WAIT: FunctionReader._collective,
     "linalg.generic": FunctionReader._generic,
 }

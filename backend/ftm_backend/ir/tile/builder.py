@@ -446,23 +446,32 @@ class TileBuilder(OperandWriter):
         first, second, target = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(y, y_slot)
         self._emit("MERGE", first, second, target)
 
-    def all_reduce(
-        self, buffer: BufferAddress, offset: Index, elements: Index, reduction: str, call: str
+    def start_collective(
+        self, target: BufferAddress, source: BufferAddress, kind: str, reduction: str, call: str
     ) -> None:
-        """Start an all-reduce of dense elements, in place.
+        """Start a collective on whole buffers.
 
         Args:
-            buffer: The buffer.
-            offset: First element.
-            elements: Number of elements.
-            reduction: ``add``, ``mul``, ``min``, ``max`` or ``avg``.
+            target: The buffer of the result.
+            source: The buffer with what this process contributes.
+            kind: ``allreduce``, ``broadcast``, ``reduce``, ``allgather``, ``reducescatter`` or
+                ``alltoall``.
+            reduction: ``add``, ``mul``, ``min``, ``max`` or ``avg``; "" if it does not reduce.
             call: Symbol of the runtime scalar with the number of the collective.
         """
-        operands = self._address(buffer, offset), self.expr(elements), self._collective(call)
-        self._emit("ALLREDUCE", *operands, suffixes=(reduction.upper(),))
+        suffixes = tuple(word.upper() for word in (kind, reduction) if word)
+        self._emit(
+            "CSTART",
+            self._address(target, 0),
+            self.expr(target.elements),
+            self._address(source, 0),
+            self.expr(source.elements),
+            self._collective(call),
+            suffixes=suffixes,
+        )
 
     def wait_for_collective(self, call: str) -> None:
-        """Wait until a collective is complete; ``call`` is that of `all_reduce`."""
+        """Wait until a collective is complete; ``call`` is that of `start_collective`."""
         self._emit("CWAIT", self._collective(call))
 
     def _collective(self, call: str) -> p.SymbolName:

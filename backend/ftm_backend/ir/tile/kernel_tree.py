@@ -141,7 +141,7 @@ EFFECTS = {
     "@call": _Effect("call"),
     "DWAIT": _Effect("wait"),
     "DWAITALL": _Effect("waitall"),
-    "ALLREDUCE": _Effect("collective"),
+    "CSTART": _Effect("collective"),
     "CWAIT": _Effect("collective"),
 }
 """The instructions of the tile IR. The slots of a map are `MapInput` and `MapOutput`."""
@@ -184,8 +184,8 @@ class TileInstruction:
             self.reads += [o.tile for o in outputs if o.accumulate]
             self.writes = [o.tile for o in outputs]
             return
-        if self.kind in ("index", "collective") and (address := self.address) is not None:
-            self.from_memory = (address.buffer,)
+        if self.kind in ("index", "collective"):
+            self.from_memory = tuple(o.buffer for o in self.operands if isinstance(o, Address))
         self.reads, self.writes = self._slots_at(reads), self._slots_at(writes)
         if "ACC" in self.suffixes:
             self.reads += self.writes

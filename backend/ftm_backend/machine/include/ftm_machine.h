@@ -147,8 +147,16 @@ FTM_API int ftm_poll(const ftm_job* job, uint32_t milliseconds);
  * in it. */
 FTM_API void ftm_interrupt(ftm_job* job);
 
-enum ftm_collective_kind { FTM_ALL_REDUCE = 0 };
+enum ftm_collective_kind {
+  FTM_ALL_REDUCE = 0,
+  FTM_BROADCAST = 1,
+  FTM_REDUCE = 2,
+  FTM_ALL_GATHER = 3,
+  FTM_REDUCE_SCATTER = 4,
+  FTM_ALL_TO_ALL = 5,
+};
 enum ftm_reduction {
+  FTM_REDUCTION_NONE = -1,
   FTM_REDUCTION_ADD = 0,
   FTM_REDUCTION_MUL = 1,
   FTM_REDUCTION_MIN = 2,
@@ -156,21 +164,24 @@ enum ftm_reduction {
   FTM_REDUCTION_AVG = 4,
 };
 
-/* A collective that a program starts, in place. */
+/* A collective that a program starts. */
 typedef struct {
   uint32_t struct_size; /* sizeof(ftm_collective)                                               */
   int32_t kind; /* enum ftm_collective_kind                                             */
   int32_t reduction; /* enum ftm_reduction                                                   */
   int32_t dtype; /* enum ftm_dtype                                                       */
-  int64_t call; /* a scalar of the program: the caller's number of this collective; 0:  */
-  /* the process is alone                                               */
-  void* data; /* valid until `wait` returns                                           */
+  int64_t call; /* a scalar of the program: the caller's number of this collective      */
+  const void* source; /* what this process contributes; valid until `start` returns           */
+  uint64_t source_count; /* elements                                                             */
+  void* data; /* the result; valid until `wait` returns                               */
   uint64_t count; /* elements                                                             */
 } ftm_collective;
 
-/* How collectives are carried out. Called on threads of the machine. Both functions return 0, or 1
- * with a message in err. Every collective that has started is waited for exactly once, also after a
- * fault. */
+/* How collectives are carried out. Called on threads of the machine, except for collective 0, which
+ * is of this process alone. Both functions return 0, or 1 with a message in err. A program calls
+ * `wait` before it reads a result, and after a fault for each collective in flight. The others are
+ * in flight when the program has ended: the caller waits for them, and keeps their results' memory
+ * until then. */
 typedef struct {
   uint32_t struct_size; /* sizeof(ftm_collectives)                                              */
   void* user;

@@ -17,11 +17,11 @@ class Collectives {
   void start(const ftm_collective& collective);
   // Throws Fault if the collective has failed, or was not started.
   void wait(int64_t call);
-  // Waits for those in flight, at the end of a run. Returns the message of one that has failed, or
-  // "".
-  std::string wait_for_all();
+  // Leaves those in flight to the caller, at the end of a run; after a fault, waits for them.
+  void end_run(bool has_failed);
 
  private:
+  ftm_collectives table();
   // Returns the message of a failure, or "".
   std::string finish(int64_t call);
 

@@ -204,7 +204,7 @@ bool find_destination(
     int64_t& row_bytes);
 // Called before a transfer, an instruction for it, or a collective writes to a buffer.
 void note_write(const Core& core, int32_t buffer);
-void run_all_reduce(Core& core, const AllReduce& operands);
+void start_collective(Core& core, const CollectiveOperands& operands);
 void run_gather(Core& core, const Dma& dma);
 void run_scatter(Core& core, const Dma& dma, uint16_t flags);
 void run_tile_copy(Core& core, const Matrix& operands);

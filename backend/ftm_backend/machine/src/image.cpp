@@ -128,23 +128,42 @@ class Loader : Declarations {
                 p.windows.back().dims.size() == size_t(3) * in.row_dims,
             "dimensions of a fold");
         break;
-      case isa::FTM_OP_ALLREDUCE:
-        s.target = int32_t(p.all_reduces.size());
-        p.all_reduces.push_back(all_reduce(in));
+      case isa::FTM_OP_CSTART:
+        s.target = int32_t(p.collectives.size());
+        p.collectives.push_back(collective(in));
         break;
       default: s.a = source(in.v[0]); s.b = source(in.v[1]);
     }
     p.steps.push_back(s);
   }
 
-  AllReduce all_reduce(const isa::Instruction& in) const {
+  // v: elements of the target, elements of the source, number of the call, offset of the target.
+  CollectiveOperands collective(const isa::Instruction& in) const {
     require_buffer(in.buffer);
     require(writable(in.buffer), "a collective on an input or a constant");
-    return {in.buffer, reduction(in.flags), source(in.v[3]), source(in.v[0]), source(in.v[1])};
+    require(in.first_dim < arguments_.count, "the source of a collective");
+    const isa::Argument& from = arguments_[in.first_dim];
+    require_buffer(from.buffer);
+    require(
+        program_->buffers[size_t(from.buffer)].type == program_->buffers[size_t(in.buffer)].type,
+        "a collective on two types");
+    const auto kind = int32_t(in.flags >> isa::kCollectiveBit);
+    require(kind <= FTM_ALL_TO_ALL, "the kind of a collective");
+    return {
+        kind,
+        reduction(in.flags & ((1u << isa::kCollectiveBit) - 1)),
+        in.buffer,
+        from.buffer,
+        source(in.v[3]),
+        source(in.v[0]),
+        source(from.value),
+        source(in.v[1]),
+        source(in.v[2])};
   }
 
-  static int32_t reduction(uint16_t flags) {
+  static int32_t reduction(uint32_t flags) {
     switch (flags) {
+      case 0: return FTM_REDUCTION_NONE;
       case isa::FTM_FLAG_ADD: return FTM_REDUCTION_ADD;
       case isa::FTM_FLAG_MUL: return FTM_REDUCTION_MUL;
       case isa::FTM_FLAG_MIN: return FTM_REDUCTION_MIN;

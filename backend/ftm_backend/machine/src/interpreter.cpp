@@ -167,7 +167,7 @@ Progress run_core(Core& core) {
       case isa::FTM_OP_SCAN: run_scan(core, program.matrices[s.target], s.flags); break;
       case isa::FTM_OP_SORT: run_sort(core, program.matrices[s.target]); break;
       case isa::FTM_OP_MERGE: run_merge(core, program.matrices[s.target]); break;
-      case isa::FTM_OP_ALLREDUCE: run_all_reduce(core, program.all_reduces[s.target]); break;
+      case isa::FTM_OP_CSTART: start_collective(core, program.collectives[s.target]); break;
       case isa::FTM_OP_CWAIT: core.collectives->wait(a()); break;
       case isa::FTM_OP_FOLD: run_fold(core, program.windows[s.target]); break;
       case isa::FTM_OP_TRANS: run_transpose(core, program.matrices[s.target], s.flags); break;

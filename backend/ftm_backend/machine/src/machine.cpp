@@ -203,8 +203,7 @@ void Machine::run(Job& job) {
       gate_.meet();
     }
   }
-  const std::string failure = collectives_.wait_for_all();
-  if (fault_.empty()) fault_ = failure;
+  collectives_.end_run(/*has_failed=*/!fault_.empty());
   const auto time = Clock::now() - before;
   choice.note(time, limit, handed_over_);
   finish(job, uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));

@@ -121,10 +121,11 @@ struct Dma {
 
 struct Matrix { TileRef a, b, c; };
 
-struct AllReduce {
-  int32_t buffer;
+struct CollectiveOperands {
+  int32_t kind; // enum ftm_collective_kind
   int32_t reduction; // enum ftm_reduction
-  Source offset, count, call;
+  int32_t target, source; // buffers
+  Source target_offset, target_count, source_offset, source_count, call;
 };
 
 // A product whose A is a strided view of a slot: rows and columns are loops over its memory.
@@ -171,7 +172,7 @@ struct Program {
   std::vector<Border> borders;
   std::vector<Matrix> matrices;
   std::vector<Windows> windows;
-  std::vector<AllReduce> all_reduces;
+  std::vector<CollectiveOperands> collectives;
   std::vector<std::unique_ptr<MapPlan>> maps;
   native::CodeMemory code; // of the maps
   std::vector<uint8_t> constants;

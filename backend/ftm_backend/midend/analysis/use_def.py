@@ -151,8 +151,8 @@ class KernelUses:
 def home_of(value: Value) -> Value:
     """Return the value whose storage ``value`` shares.
 
-    Updates, scatters, collectives and loops write over their base, so their results share its
-    storage.
+    Updates, scatters, waits for collectives and loops write over their base, so their results
+    share its storage.
     """
     while value.producer is not None:
         over = written_over(value.producer, value)
@@ -186,7 +186,7 @@ def written_over(maker: Item, value: Value) -> Value | None:
     """Return the computed base of a result.
 
     Args:
-        maker: An update, scatter, collective or loop, or another operation.
+        maker: An update, scatter, wait for a collective or loop, or another operation.
         value: One of its results.
 
     Returns:

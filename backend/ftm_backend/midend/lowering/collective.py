@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import COLLECTIVE_WAIT
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel
@@ -17,6 +18,11 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     if statement.op == COLLECTIVE_WAIT:
         b.wait_for_collective(call)
         return
-    (store,) = result.stores
-    buffer = b.buffer(store.symbol, store.target.dtype, store.elements)
-    b.all_reduce(buffer, 0, store.elements, statement.attributes["reduction"], call)
+    (store,), source = result.stores, statement.tensors[0].value
+    b.start_collective(
+        b.buffer(store.symbol, store.target.dtype, store.elements),
+        b.buffer(source.symbol, source.dtype, volume(source.shape)),
+        statement.attributes["kind"],
+        statement.attributes["reduction"],
+        call,
+    )

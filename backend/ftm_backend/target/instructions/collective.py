@@ -15,16 +15,13 @@ from ftm_backend.target.instruction import (
     OperandDef,
 )
 
+COLLECTIVE_KINDS = ("ALLREDUCE", "BROADCAST", "REDUCE", "ALLGATHER", "REDUCESCATTER", "ALLTOALL")
+"""In the order of ``enum ftm_collective_kind``."""
+
 _COST = Cost((("SBR", 1),), 1)
 
 _EXAMPLE = InstructionExample(
-    "  @tile X, am, f32, 1x4, 1, 0\n"
-    "    DLD b0[0], 1@1 | 4@1, X\n"
-    "    DWAITALL\n"
-    "    DST X, o0[0], 1@1 | 4@1\n"
-    "    DWAITALL\n"
-    "    ALLREDUCE.ADD o0[0], 4, s0\n"
-    "    CWAIT s0\n",
+    "    CSTART.ALLREDUCE.ADD o0[0], 4, b0[0], 4, s0\n    CWAIT s0\n",
     {"b0": ("f32", (4,), [1, 2, 3, 4])},
     {"o0": ("f32", (4,), [1, 2, 3, 4])},
     {"s0": ("i64", 7)},
@@ -32,20 +29,33 @@ _EXAMPLE = InstructionExample(
 
 INSTRUCTIONS = (
     InstructionDef(
-        "ALLREDUCE",
+        "CSTART",
         "collective",
-        (OperandDef("a", ADDRESS), OperandDef("n", SCALAR), OperandDef("c", SCALAR)),
-        "Starts an all-reduce of n elements in place, over the processes of a group: `.ADD`, "
-        "`.MUL`, `.MIN`, `.MAX`, or `.AVG`, the sum divided by the number of processes. c is the "
-        "number of the collective. The caller of the program chooses it, a new one for each run, "
-        "and knows by it the group and the time limit; 0 is a group of this process alone. "
-        "Collectives start in the order in which the program executes them. The elements must not "
-        "be read or written before `CWAIT c`. Without a caller that carries out collectives, every "
+        (
+            OperandDef("y", ADDRESS),
+            OperandDef("n", SCALAR),
+            OperandDef("x", ADDRESS),
+            OperandDef("m", SCALAR),
+            OperandDef("c", SCALAR),
+        ),
+        "Starts a collective over the processes of a group. Each contributes m elements of x, and "
+        "gets n elements y. `.ALLREDUCE` and `.REDUCESCATTER` combine the elements of all "
+        "processes, and each gets all of the results, or its part of them. `.REDUCE` combines them "
+        "for one process; the others get their own x. They combine by `.ADD`, `.MUL`, `.MIN`, "
+        "`.MAX`, or `.AVG`, the sum divided by the number of processes. `.BROADCAST` gives each "
+        "process the elements of one of them, and `.ALLGATHER` those of all processes, one after "
+        "the other. `.ALLTOALL` sends a part of x to each process. c is the number of the "
+        "collective. The caller of the program chooses it, a new one for each run, and knows by "
+        "it the group, the process that `.REDUCE` and `.BROADCAST` name, the sizes of parts and "
+        "the time limit; 0 is a group of this process alone. Collectives start in the order in "
+        "which the program executes them. x may be overwritten at once; y must not be read or "
+        "written before `CWAIT c`. If the program does not wait for c, the collective is in flight "
+        "when it ends, and the caller waits. Without a caller that carries out collectives, every "
         "group is this process alone, as in the example.",
-        "start: for i in 0..n-1: a[i] = a[i] of process 0 (op) a[i] of process 1 (op) ...",
+        "start: y[0..n-1] = x[0..m-1] of all processes, combined, gathered or exchanged",
         _COST,
         _EXAMPLE,
-        suffixes=(("ADD", "MUL", "MIN", "MAX", "AVG"),),
+        suffixes=(COLLECTIVE_KINDS, ("ADD", "MUL", "MIN", "MAX", "AVG")),
     ),
     InstructionDef(
         "CWAIT",

@@ -1,3 +1,3 @@
 """Op records of collectives: communication with other processes."""
 
-from ftm_backend.frontend.ops.collective import all_reduce  # noqa: F401  (registers the records)
+from ftm_backend.frontend.ops.collective import collective  # noqa: F401  (registers the records)

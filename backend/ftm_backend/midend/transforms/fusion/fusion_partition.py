@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from ftm_backend.ir.linalg.affine import dot, volume
 from ftm_backend.ir.linalg.function import (
+    COLLECTIVE_START,
     COLLECTIVE_WAIT,
     Operand,
     SequentialLoop,
@@ -23,7 +24,6 @@ from ftm_backend.ir.linalg.function import (
     Store,
     Update,
     Value,
-    has_effect,
 )
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_candidate import NestCandidate
@@ -71,7 +71,7 @@ class FusionPartitioner:
         for s in statements:
             soft: set[Statement] = set()
             hard: set[Statement] = set()
-            if has_effect(s) and s.op != COLLECTIVE_WAIT:
+            if s.op == COLLECTIVE_START:
                 hard |= {started} if started is not None else set()
                 started = s
             for o in s.operands:

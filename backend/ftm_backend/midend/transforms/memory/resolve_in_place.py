@@ -6,7 +6,8 @@ and nothing else uses the copy.
 Afterwards:
 
 - a loop nest computes each part of an update, and stores it in its own shape;
-- nothing else uses the base of an update, a scatter or a collective;
+- nothing else uses the base of an update, a scatter or a wait for a collective;
+- a program does not wait for a collective whose result it only returns: its caller does;
 - a tensor that is read as a whole, or through a window, is in memory;
 - an operation of its own computes each result, in order;
 - each operation is needed for a result, or has an effect.
@@ -21,6 +22,8 @@ from dataclasses import replace
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import (
+    COLLECTIVE_START,
+    COLLECTIVE_WAIT,
     IN_PLACE,
     LinalgFunction,
     Node,
@@ -47,7 +50,23 @@ def resolve_in_place(function: LinalgFunction, machine: MachineParameters) -> Li
     del machine
     _InPlaceResolver(function).run()
     drop_unused(function)
+    _return_without_waits(function)
     return function
+
+
+def _return_without_waits(function: LinalgFunction) -> None:
+    """Return the result of a collective itself, without a wait, if nothing else reads it."""
+    makers = [tensor.value.producer for tensor in function.results]
+    if not any(isinstance(maker, Statement) and maker.op == COLLECTIVE_WAIT for maker in makers):
+        return
+    uses = FunctionUses(function, nested=True)
+    removed = set()
+    for number, (tensor, wait) in enumerate(zip(function.results, makers, strict=True)):
+        is_wait = isinstance(wait, Statement) and wait.op == COLLECTIVE_WAIT
+        if is_wait and uses.count(tensor.value) == 1:
+            function.results[number] = wait.tensors[0]
+            removed.add(wait)
+    function.body = [item for item in function.body if item not in removed]
 
 
 def drop_unused(function: LinalgFunction) -> None:
@@ -107,6 +126,8 @@ class _InPlaceResolver:
                 self._repeat(item)
             elif item.op in IN_PLACE:
                 self._own_destination(item)
+            elif item.op == COLLECTIVE_START and not item.tensors[0].is_whole:
+                self._replace(item, 0, self._copy(item.tensors[0]))
             elif not item.op.startswith("linalg."):
                 self._in_memory(item, range(len(item.tensors)))
             self._body.append(item)

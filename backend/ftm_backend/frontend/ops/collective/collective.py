@@ -1,6 +1,8 @@
-"""Record of the all-reduce."""
+"""Record of collectives."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
@@ -10,14 +12,21 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 _DTYPES = tuple(token for token, facts in DTYPES.items() if facts.kind in ("float", "int", "bool"))
 
 
-@lowering("ftm::all_reduce", _DTYPES, "collective", EXACT)
-def all_reduce(
-    b: LinalgBuilder, *, self: StridedValue, token: StridedValue, reduction: str, call: ScalarExpr
+@lowering("ftm::collective", _DTYPES, "collective", EXACT)
+def collective(
+    b: LinalgBuilder,
+    *,
+    self: StridedValue,
+    token: StridedValue,
+    kind: str,
+    reduction: str,
+    size: Sequence[int],
+    call: ScalarExpr,
 ) -> tuple[StridedValue, StridedValue]:
-    """Reduce a tensor over the processes of a group.
+    """Communicate with the other processes of a group; ``size`` is the result's shape.
 
     ``token`` and the second result order collectives in the trace. Here they start in program
     order, so the token has no meaning.
     """
-    started = b.collective("ftm.all_reduce", self, call, {"reduction": reduction})
-    return b.collective("ftm.collective_wait", started, call), b.full(0, token.dtype, token.shape)
+    result = b.collective(self, size, call, {"kind": kind, "reduction": reduction})
+    return result, b.full(0, token.dtype, token.shape)
