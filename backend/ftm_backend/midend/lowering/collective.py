@@ -19,6 +19,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
         b.wait_for_collective(call)
         return
     (store,), source = result.stores, statement.tensors[0].value
+    assert source.symbol is not None, "a collective reads a value without a buffer"
     b.start_collective(
         b.buffer(store.symbol, store.target.dtype, store.elements),
         b.buffer(source.symbol, source.dtype, volume(source.shape)),

@@ -62,8 +62,9 @@ def _return_without_waits(function: LinalgFunction) -> None:
     uses = FunctionUses(function, nested=True)
     removed = set()
     for number, (tensor, wait) in enumerate(zip(function.results, makers, strict=True)):
-        is_wait = isinstance(wait, Statement) and wait.op == COLLECTIVE_WAIT
-        if is_wait and uses.count(tensor.value) == 1:
+        if not isinstance(wait, Statement) or wait.op != COLLECTIVE_WAIT:
+            continue
+        if uses.count(tensor.value) == 1:
             function.results[number] = wait.tensors[0]
             removed.add(wait)
     function.body = [item for item in function.body if item not in removed]
