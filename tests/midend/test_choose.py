@@ -61,7 +61,7 @@ def test_a_pass_explains_its_decision_and_the_user_can_take_the_other_one(
     decision: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the example of each pass the cost model decides against the default."""
-    default, other, *_ = tuning.DECISIONS[decision]
+    default, *others = tuning.DECISIONS[decision]
     names = decision, f"choose-algorithm.{decision}", "choose-algorithm"
     path = next(path for name in names if (path := PASSES / f"{name}.mlir").exists())
     (line, *_) = [text for text in path.read_text().splitlines() if text.startswith("// RUN")]
@@ -69,6 +69,7 @@ def test_a_pass_explains_its_decision_and_the_user_can_take_the_other_one(
     assert ftm_opt.main([*arguments, "--explain", str(path)]) == 0
     chosen = capsys.readouterr()
     (words, *_) = [text for text in chosen.err.splitlines() if text.startswith(f"{decision}: ")]
-    assert f": {other}; cycles: {other} " in words and f", {default} " in words
+    assert any(f": {other}; cycles: {other} " in words for other in others)
+    assert f", {default} " in words
     assert ftm_opt.main([*arguments, "--tune", f"{decision}={default}", str(path)]) == 0
     assert capsys.readouterr().out != chosen.out
