@@ -47,9 +47,9 @@ class Schedule:
                 # depth 2: meanwhile, DMA loads the blocks of the next step
             apply the epilogue, and store the panel
 
-    Only the cuts, ``m_outer``, ``keep_outer``, ``trans_a``, ``b_layout`` and the grid of cores have
-    a meaning for both depths. ``keep_inner`` and ``batch_groups`` belong to depth 1, all other
-    fields to depth 2.
+    Fields of both depths are ``swapped``, the cuts, ``m_outer``, ``keep_outer``, ``trans_a``,
+    ``b_layout`` and the groups of rows and columns. ``keep_inner`` and ``batch_groups`` belong to
+    depth 1, all others to depth 2.
     """
 
     depth: int
