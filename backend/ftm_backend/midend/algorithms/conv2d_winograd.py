@@ -26,6 +26,7 @@ from ftm_backend.midend.algorithms.algorithm import Algorithm, replace_operation
 from ftm_backend.midend.algorithms.winograd_tiles import (
     Item,
     Tiling,
+    comparable_tiling,
     cycles,
     input_tiles,
     tiling_of,
@@ -36,16 +37,13 @@ from ftm_backend.midend.algorithms.winograd_transform import (
     transform_matrices,
     weight_matrix,
 )
-from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["WINOGRAD_2X2", "WINOGRAD_4X4"]
 
 _MOST_CHANNELS = 512
 """Most channels for which the error of F(2 x 2) is below 4 times that of eager's convolution: 1.2
 times with 64 channels, 3.5 times with 512 (root mean square, against float64)."""
-
-_MOST_BYTES = 64 * 1024 * 1024
-"""Most memory for the transformed input and the products, which take 4 times that of both maps."""
 
 
 def _cycles(results: int, operation: Statement, machine: MachineParameters, limit: float) -> float:
@@ -130,15 +128,9 @@ def _transformed_output(tiling: Tiling, products: Value, items: list[Item]) -> V
 
 
 def _needs_request(operation: Statement, machine: MachineParameters) -> bool:
-    """Return whether F(2 x 2) is too inaccurate or too large, or its cost cannot be compared.
-
-    The cost lacks the kernels that a machine whose DMA overlaps compute fuses with a convolution.
-    """
-    tiling = tiling_of(operation, 2)
-    if tiling is None or machine.dma_overlaps or tiling.channels > _MOST_CHANNELS:
-        return True
-    size = ELEMENT_BYTES[operation.results[0].value.dtype]
-    return tiling.transformed_elements * size > _MOST_BYTES
+    """Return whether F(2 x 2) is too inaccurate, or its cost cannot be compared."""
+    tiling = comparable_tiling(2, operation, machine)
+    return tiling is None or tiling.channels > _MOST_CHANNELS
 
 
 WINOGRAD_2X2 = Algorithm(

@@ -25,13 +25,14 @@ from ftm_backend.midend.algorithms.algorithm import Algorithm, replace_operation
 from ftm_backend.midend.algorithms.winograd_tiles import (
     Item,
     Tiling,
+    comparable_tiling,
     cycles,
     gradient_tiles,
     input_tiles,
     tiling_of,
 )
 from ftm_backend.midend.algorithms.winograd_transform import WINDOW, weight_matrix
-from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["GRADIENT_2X2", "GRADIENT_4X4"]
 
@@ -42,9 +43,6 @@ Root mean square against float64, of inputs and gradients behind ReLU: 4.0 times
 times with 64. Eager's error grows with the number of its summands. That of tiles of 2 x 2 is at
 most 2.0 times eager's with any number.
 """
-
-_MOST_BYTES = 128 * 1024 * 1024
-"""Most memory for the transformed input and gradient, which take 4 times that of both maps."""
 
 
 def _cycles(results: int, operation: Statement, machine: MachineParameters, limit: float) -> float:
@@ -86,17 +84,9 @@ def _products(tiling: Tiling, gradient: Tensor, data: Tensor) -> Statement:
 
 
 def _needs_request(results: int, operation: Statement, machine: MachineParameters) -> bool:
-    """Return whether it is too inaccurate or too large, or its cost cannot be compared.
-
-    The cost lacks the kernels that a machine whose DMA overlaps compute fuses with a gradient.
-    """
-    tiling = tiling_of(operation, results)
-    if tiling is None or machine.dma_overlaps:
-        return True
-    if results == 4 and tiling.tiles < _LEAST_TILES:
-        return True
-    size = ELEMENT_BYTES[operation.results[0].value.dtype]
-    return tiling.transformed_elements * size > _MOST_BYTES
+    """Return whether it is too inaccurate, or its cost cannot be compared."""
+    tiling = comparable_tiling(results, operation, machine)
+    return tiling is None or (results == 4 and tiling.tiles < _LEAST_TILES)
 
 
 GRADIENT_2X2 = Algorithm(

@@ -40,7 +40,16 @@ from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
 from ftm_backend.symbolic import ceildiv
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["Item", "Tiling", "cycles", "gradient_tiles", "input_tiles", "tiling_of", "transform"]
+__all__ = [
+    "Item",
+    "Tiling",
+    "comparable_tiling",
+    "cycles",
+    "gradient_tiles",
+    "input_tiles",
+    "tiling_of",
+    "transform",
+]
 
 _COPYING = 5
 """Time of a transform over that of its traffic, on a machine whose cores copy data themselves.
@@ -48,6 +57,9 @@ _COPYING = 5
 Measured on the host, in milliseconds of products and transforms of 16 images: 2.6 and 1.6 with 128
 channels of 16x16, 3.0 and 4.6 with 64 channels of 32x32. Products take half their modelled time.
 """
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""Most memory for the transformed tiles, which take 4 times that of both maps."""
 
 Item = Statement | Update | SequentialLoop
 
@@ -99,11 +111,6 @@ class Tiling:
         rows, columns = (n * self.results for n in self.counts)
         return rows, columns, self.images, self.groups * self.filters
 
-    @property
-    def transformed_elements(self) -> int:
-        """Elements of the transformed tiles of inputs and results."""
-        return self.positions * self.tiles * self.groups * (self.channels + self.filters)
-
 
 def tiling_of(operation: Statement, results: int) -> Tiling | None:
     """Return the tiling of a convolution or of the gradient of its weights.
@@ -141,6 +148,23 @@ def tiling_of(operation: Statement, results: int) -> Tiling | None:
         for t, each in zip(operation.tensors, dims, strict=False)
     ]
     return tiling if all(are_stored) else None
+
+
+def comparable_tiling(
+    results: int, operation: Statement, machine: MachineParameters
+) -> Tiling | None:
+    """Return the tiling of an operation, if the cost model may choose it without a request.
+
+    Its cost lacks the kernels that a machine whose DMA overlaps compute fuses with a convolution.
+    On other machines it may take too much memory.
+    """
+    tiling = None if machine.dma_overlaps else tiling_of(operation, results)
+    if tiling is None:
+        return None
+    channels = tiling.groups * (tiling.channels + tiling.filters)
+    size = ELEMENT_BYTES[operation.results[0].value.dtype]
+    fits = tiling.positions * tiling.tiles * channels * size <= _MOST_BYTES
+    return tiling if fits else None
 
 
 def cycles(
