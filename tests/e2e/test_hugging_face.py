@@ -4,11 +4,10 @@ scaled gradients with fp16."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+
+from python_process import run_python
 
 ACCELERATE = """
 import json, sys, torch
@@ -50,14 +49,8 @@ print(json.dumps([arguments.device.type, losses, trainer.accelerator.scaler is n
 
 def run(program: str, device: str, *arguments: str) -> list:
     """What the program prints last, run with Accelerate's own choice of a device."""
-    made = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, *arguments],
-        env={**os.environ, "ACCELERATE_TORCH_DEVICE": device},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    made = run_python(program, *arguments, timeout=300, ACCELERATE_TORCH_DEVICE=device)
+    assert made.returncode == 0, made.stderr
     return json.loads(made.stdout.splitlines()[-1])
 
 

@@ -4,12 +4,11 @@ checkpoints."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from python_process import run_python
 
 TRAINER = """
 import json, sys, warnings, torch
@@ -74,13 +73,7 @@ print(json.dumps([[str(x.device), fabric.device.type, type(fabric.accelerator)._
 
 def run(program: str, *arguments: str) -> list:
     """What the program prints last."""
-    made = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, *arguments],
-        env=os.environ.copy(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    made = run_python(program, *arguments, timeout=300)
     assert made.returncode == 0, made.stderr
     return json.loads(made.stdout.splitlines()[-1])
 
@@ -108,5 +101,5 @@ print(trainer.num_devices, type(trainer.strategy).__name__, torch.ftm.device_cou
 
 
 def test_several_devices_are_several_processes() -> None:
-    made = subprocess.run([sys.executable, "-c", SEVERAL], capture_output=True, text=True)
+    made = run_python(SEVERAL)
     assert made.stdout == "2 DDPStrategy 2\n", made.stderr

@@ -3,11 +3,9 @@ compiled."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+
+from python_process import run_python
 
 PROGRAM = """
 import sys, warnings, torch, ftm_lazy
@@ -47,12 +45,5 @@ assert Executable.from_bytes(b._cache.get(b._key(wanted))).image != Executable.f
     ["larger arguments", "other arguments", "fewer arguments", "another result", "another scalar"],
 )
 def test_another_program_is_not_run(tmp_path, planted):
-    environment = os.environ | {"FTM_CACHE_DIR": str(tmp_path / "cache")}
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, planted],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    run = run_python(PROGRAM, planted, timeout=200, FTM_CACHE_DIR=str(tmp_path / "cache"))
     assert run.returncode == 0, run.stderr

@@ -4,12 +4,13 @@ stays flat."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from python_process import run_python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -22,14 +23,11 @@ PROGRAMS = {
 
 def run(program: str, **environment: str) -> dict[str, int]:
     """Runs an example in a process of its own and returns its counters."""
-    code = f"{program}\nimport ftm_lazy, json; print(json.dumps(ftm_lazy.metrics.counters()))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(EXAMPLES), **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
+    code = (
+        f"import sys; sys.path.insert(0, {str(EXAMPLES)!r})\n{program}\n"
+        "import ftm_lazy, json; print(json.dumps(ftm_lazy.metrics.counters()))"
     )
+    done = run_python(code, timeout=600, **environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
