@@ -126,10 +126,7 @@ print(kept, ftm_lazy._C._program_count(), counted["instances"], counted["compile
 
 def test_instances_that_find_no_room_are_made_again(tmp_path: Path) -> None:
     """The last one stays, and so do programs that were compiled for themselves."""
-    environment = {**os.environ, "FTM_INSTANCE_MEMORY": "1K", "FTM_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", ROOM], capture_output=True, text=True, timeout=300, env=environment
-    )
+    done = run_python(ROOM, timeout=300, FTM_INSTANCE_MEMORY="1K", FTM_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     kept, programs, instances, compiles, hits = map(int, done.stdout.split())
     assert instances >= 2 * 38 - 6 and compiles <= 4, "each is made twice, and not compiled"
@@ -160,14 +157,7 @@ print(*before, *run(60))
 def test_nothing_stays_of_programs_that_are_dropped(tmp_path: Path) -> None:
     """General programs, each of another kind: what they need to serve other sizes goes with
     them."""
-    environment = {**os.environ, "FTM_PROGRAM_LIMIT": "16", "FTM_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", DIFFERENT],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-    )
+    done = run_python(DIFFERENT, timeout=300, FTM_PROGRAM_LIMIT="16", FTM_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     families, functions, families_later, functions_later = map(int, done.stdout.split())
     assert families == families_later == 16
