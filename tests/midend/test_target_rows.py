@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import scaling
 import target
 import target_convolutions
 import target_steps
@@ -77,3 +78,16 @@ def test_steps_and_attention_take_no_longer_than_what_is_stored(name: str) -> No
 def test_the_document_has_what_is_stored(name: str) -> None:
     text = (Path(__file__).parents[2] / "docs" / "target.md").read_text()
     assert target_steps.documented(STORED[name]) in text.splitlines()
+
+
+SCALED = {result.name: result for result in scaling.stored()}
+"""Steps on many machines, as ``benchmarks/scaling.py --json`` stored them."""
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_steps_on_many_machines_take_no_longer_than_what_is_stored(name: str) -> None:
+    found, before = scaling.measure(name, "m7032"), SCALED[name]
+    for strategy, stored in zip(found.strategies, before.strategies, strict=True):
+        for row, expected in zip(strategy.rows, stored.rows, strict=True):
+            assert row.ranks == expected.ranks
+            assert row.seconds <= 1.01 * expected.seconds
