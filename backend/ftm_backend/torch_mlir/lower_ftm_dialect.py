@@ -85,8 +85,12 @@ def _extract(tensor: Value, indices: list[Value]) -> Value:
 
 
 def _view(op: Operation) -> Value:
+    return _strided(op, *_facts(op))
+
+
+def _strided(op: Operation, strides: list[int], offset: int) -> Value:
+    """Return the elements of the first operand at these strides, in the shape of the result."""
     ir, index = mlir.ir, _Index()
-    strides, offset = _facts(op)
     base, type_ = op.operands[0], ir.RankedTensorType(op.results[0].type)
     made = ir.Operation.create("tensor.generate", [type_], [], regions=1)
     block = made.regions[0].blocks.append(*[index.type] * type_.rank)
@@ -331,11 +335,14 @@ def _expansion(op: Operation) -> Value:
 
 
 def _alone(op: Operation) -> Value:
-    """Return the tensor of a collective of this process alone, which leaves it as it is."""
+    """Return the tensor of a collective of this process alone, in the shape of the result."""
     tensor, _ = op.operands
-    if tensor.type != op.results[0].type:
+    shape = _shape(op.results[0])
+    if math.prod(_shape(tensor)) != math.prod(shape):
         raise ValueError("a collective of several processes cannot be lowered for one")
-    return tensor
+    if tensor.type == op.results[0].type:
+        return tensor
+    return _strided(op, [math.prod(shape[k + 1 :]) for k in range(len(shape))], 0)
 
 
 _REPLACE = {
