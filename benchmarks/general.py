@@ -160,7 +160,7 @@ def best(step: Callable[[], float], steps: int = 12) -> float:
 
 def forget() -> None:
     """Drop all programs, so that the next trace of each family is compiled statically."""
-    ftm_lazy._C._clear_programs()
+    ftm_lazy._C._reset()
     client().forget_programs()
 
 

@@ -1,5 +1,7 @@
 #include "capture/graph_call.h"
 
+#include "support/runtime.h"
+
 #include <ATen/Context.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
@@ -71,11 +73,6 @@ namespace {
 template <typename Graphs>
 class GraphTable {
  public:
-  static GraphTable& instance() {
-    static auto* table = new GraphTable;
-    return *table;
-  }
-
   // Adds graphs and returns the tensor that keeps them.
   at::Tensor add(std::shared_ptr<const Graphs> graphs) {
     auto number = std::make_unique<int64_t>();
@@ -138,8 +135,7 @@ struct AutogradCall::Function final : torch::autograd::Function<AutogradCall::Fu
 
   static variable_list backward(
       torch::autograd::AutogradContext* context, const variable_list& gradients) {
-    const auto held =
-        GraphTable<Graphs>::instance().find(context->saved_data.at("graphs").toTensor());
+    const auto held = part<GraphTable<Graphs>>().find(context->saved_data.at("graphs").toTensor());
     const auto& graphs = *held;
     TORCH_CHECK(
         graphs.deterministic || !at::globalContext().deterministicAlgorithms(),
@@ -167,7 +163,7 @@ AutogradCall::AutogradCall(
       "the graph returns fewer tensors than it has results");
   graphs_.reset(new Graphs{
       std::move(forward), std::move(backward), std::move(differentiable), deterministic});
-  handle_ = GraphTable<Graphs>::instance().add(graphs_);
+  handle_ = part<GraphTable<Graphs>>().add(graphs_);
 }
 
 std::vector<at::Tensor> AutogradCall::operator()(std::vector<at::Tensor> inputs) const {

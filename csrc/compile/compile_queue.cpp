@@ -4,6 +4,7 @@
 #include "support/gil.h"
 #include "compile/compile_units.h"
 #include "execute/launcher.h"
+#include "support/runtime.h"
 
 #include <pthread.h>
 
@@ -32,7 +33,7 @@ struct CompileTask {
 using CompileTaskPtr = std::shared_ptr<CompileTask>;
 
 struct CompileQueue {
-  std::mutex mutex; // acquired alone
+  std::mutex mutex; // acquired alone, except before a fork
   std::condition_variable changed;
   std::deque<CompileTaskPtr> waiting;
   bool busy = false; // with a task that is no longer in `waiting`
@@ -44,13 +45,21 @@ struct CompileQueue {
   bool stopping = false;
 };
 
-CompileQueue*& queue_pointer() {
-  static auto* instance = new CompileQueue;
-  return instance;
-}
+// A forked child has neither the compile thread nor the parent's programs. It leaks the parent's
+// queue and starts with a new one.
+struct CurrentQueue {
+  static constexpr LockRank kLockRank = LockRank::compiler;
+  CompileQueue* queue = new CompileQueue;
+  void lock() { queue->mutex.lock(); }
+  void unlock() { queue->mutex.unlock(); }
+  void after_fork() {
+    queue = new CompileQueue;
+    lock(); // as the parent's is
+  }
+};
 
 CompileQueue& compile_queue() {
-  return *queue_pointer();
+  return *part<CurrentQueue>().queue;
 }
 
 void suspend(std::vector<LaunchUnit>& units) {
@@ -130,18 +139,6 @@ void wait_for_queue(CompileQueue& b, Ready ready) {
   }
 }
 
-// A forked child has neither the compile thread nor the parent's programs. It leaks the parent's
-// queue and starts with a new one.
-void install_queue_fork_handlers() {
-  static const int installed = pthread_atfork(
-      [] { compile_queue().mutex.lock(); }, [] { compile_queue().mutex.unlock(); },
-      [] {
-        compile_queue().mutex.unlock();
-        queue_pointer() = new CompileQueue;
-      });
-  TORCH_CHECK(installed == 0, "pthread_atfork failed");
-}
-
 void throw_error(const BuildOutcome& outcome) {
   if (outcome.error) {
     if (outcome.failure) {
@@ -158,7 +155,6 @@ void build_here(std::vector<LaunchUnit> units) {
 }
 
 CompileTaskPtr submit(std::vector<LaunchUnit> units) {
-  install_queue_fork_handlers();
   auto task = std::make_shared<CompileTask>();
   task->units = std::move(units);
   auto& b = compile_queue();

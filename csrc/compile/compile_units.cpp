@@ -7,6 +7,7 @@
 #include "execute/launcher.h"
 #include "program/program_table.h"
 #include "partition/guess_varying_sizes.h"
+#include "support/runtime.h"
 
 #include <algorithm>
 #include <iterator>
@@ -25,11 +26,6 @@ struct CompileWarnings {
   std::mutex mutex; // acquired alone
   std::vector<std::string> pending;
 };
-
-CompileWarnings& compile_warnings() {
-  static auto* instance = new CompileWarnings;
-  return *instance;
-}
 
 // Returns the line of each call, if all lines are noted. The compiler's explanations of recompiles
 // use them.
@@ -174,8 +170,8 @@ BuildOutcome build_and_start(std::vector<LaunchUnit> units) {
         return outcome;
       }
       if (!built.failure.empty() && !is_strict()) {
-        const std::lock_guard<std::mutex> guard(compile_warnings().mutex);
-        compile_warnings().pending.push_back(std::move(built.failure));
+        const std::lock_guard<std::mutex> guard(part<CompileWarnings>().mutex);
+        part<CompileWarnings>().pending.push_back(std::move(built.failure));
       }
       set_varying_results(units[i], *built.program);
       try {
@@ -198,8 +194,8 @@ BuildOutcome build_and_start(std::vector<LaunchUnit> units) {
 void warn_of_compile_failures() {
   std::vector<std::string> pending;
   {
-    const std::lock_guard<std::mutex> guard(compile_warnings().mutex);
-    pending.swap(compile_warnings().pending);
+    const std::lock_guard<std::mutex> guard(part<CompileWarnings>().mutex);
+    pending.swap(part<CompileWarnings>().pending);
   }
   for (const auto& reason : pending) {
     TORCH_WARN(

@@ -1,5 +1,7 @@
 #include "execute/launch_count.h"
 
+#include "support/runtime.h"
+
 #include <c10/util/Exception.h>
 
 #include <cinttypes>
@@ -16,21 +18,16 @@ struct Launches {
   Hash128 last;
 };
 
-Launches& state() {
-  static auto* instance = new Launches;
-  return *instance;
-}
-
 } // namespace
 
 void forbid_launch(std::string why) {
-  const std::lock_guard<std::mutex> guard(state().mutex);
-  state().forbidden = std::move(why);
+  const std::lock_guard<std::mutex> guard(part<Launches>().mutex);
+  part<Launches>().forbidden = std::move(why);
 }
 
 std::string forbidden_launch() {
-  const std::lock_guard<std::mutex> guard(state().mutex);
-  return state().forbidden;
+  const std::lock_guard<std::mutex> guard(part<Launches>().mutex);
+  return part<Launches>().forbidden;
 }
 
 void check_launch() {
@@ -39,21 +36,22 @@ void check_launch() {
 }
 
 void count_launch(const Hash128& program) {
-  const std::lock_guard<std::mutex> guard(state().mutex);
-  ++state().count;
-  state().last = program;
+  const std::lock_guard<std::mutex> guard(part<Launches>().mutex);
+  ++part<Launches>().count;
+  part<Launches>().last = program;
 }
 
 int64_t launches() {
-  const std::lock_guard<std::mutex> guard(state().mutex);
-  return state().count;
+  const std::lock_guard<std::mutex> guard(part<Launches>().mutex);
+  return part<Launches>().count;
 }
 
 std::string last_program() {
-  const std::lock_guard<std::mutex> guard(state().mutex);
+  const std::lock_guard<std::mutex> guard(part<Launches>().mutex);
   char text[33];
   std::snprintf(
-      text, sizeof(text), "%016" PRIx64 "%016" PRIx64, state().last.high, state().last.low);
+      text, sizeof(text), "%016" PRIx64 "%016" PRIx64, part<Launches>().last.high,
+      part<Launches>().last.low);
   return text;
 }
 

@@ -1,7 +1,5 @@
 #include "execute/launcher.h"
 
-#include "graph/recorder_lock.h"
-#include "memory/memory_pool.h"
 #include "support/counters.h"
 #include "support/event_log.h"
 #include "support/shutdown.h"
@@ -132,32 +130,6 @@ void check_fork(const RunQueue& q) {
       !q.orphaned,
       "Cannot re-initialize device ftm in forked subprocess. To use ftm with multiprocessing, ",
       "you must use the 'spawn' start method, or keep to CPU tensors in the subprocess");
-}
-
-void before_fork() {
-  recorder_mutex().lock();
-  run_queue().mutex.lock();
-  lock_memory();
-}
-
-void after_fork_in_parent() {
-  unlock_memory();
-  run_queue().mutex.unlock();
-  recorder_mutex().unlock();
-}
-
-void after_fork_in_child() {
-  auto& q = run_queue();
-  q.busy = false;
-  if (q.running) {
-    q.orphaned = true;
-    q.running = false;
-    // The thread exists only in the parent, and the condition variable has it as a waiter. The
-    // child leaks both and starts with new ones.
-    q.thread = new std::thread;
-    q.changed = new std::condition_variable;
-  }
-  after_fork_in_parent();
 }
 
 } // namespace
@@ -373,11 +345,4 @@ bool in_bad_fork() {
   std::lock_guard<std::mutex> guard(q.mutex);
   return q.orphaned;
 }
-
-void install_fork_handlers() {
-  static const int installed =
-      pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  TORCH_CHECK(installed == 0, "pthread_atfork failed");
-}
-
 } // namespace ftm

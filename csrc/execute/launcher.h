@@ -82,8 +82,5 @@ void check_not_forked();
 // Whether this process was forked after the device was used: the launcher's thread does not exist
 // here.
 bool in_bad_fork();
-// Installs handlers that acquire the locks before a fork, so that both processes have consistent
-// state.
-void install_fork_handlers();
 
 } // namespace ftm

@@ -1,5 +1,7 @@
 #include "execute/run_log.h"
 
+#include "support/runtime.h"
+
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -13,15 +15,10 @@ struct RunLog {
   std::vector<ProgramRun> runs;
 };
 
-RunLog& run_log() {
-  static auto* log = new RunLog;
-  return *log;
-}
-
 } // namespace
 
 void start_run_log() {
-  auto& log = run_log();
+  auto& log = part<RunLog>();
   {
     const std::lock_guard<std::mutex> guard(log.mutex);
     log.runs.clear();
@@ -31,19 +28,19 @@ void start_run_log() {
 }
 
 bool run_log_is_open() {
-  return run_log().open.load(std::memory_order_relaxed);
+  return part<RunLog>().open.load(std::memory_order_relaxed);
 }
 
 std::vector<ProgramRun> stop_run_log() {
   record_spans(false);
-  auto& log = run_log();
+  auto& log = part<RunLog>();
   const std::lock_guard<std::mutex> guard(log.mutex);
   log.open = false;
   return std::move(log.runs);
 }
 
 void add_run(ProgramRun run) {
-  auto& log = run_log();
+  auto& log = part<RunLog>();
   const std::lock_guard<std::mutex> guard(log.mutex);
   if (log.open) {
     log.runs.push_back(std::move(run));

@@ -1,5 +1,7 @@
 #include "execute/run_queue.h"
 
+#include "support/runtime.h"
+
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
@@ -59,9 +61,18 @@ JobPtr remove_unused(RunQueue& q) {
 
 } // namespace
 
+void RunQueue::after_fork() {
+  busy = false;
+  if (running) {
+    orphaned = true;
+    running = false;
+    thread = new std::thread;
+    changed = new std::condition_variable;
+  }
+}
+
 RunQueue& run_queue() {
-  static auto* instance = new RunQueue;
-  return *instance;
+  return part<RunQueue>();
 }
 
 bool is_pending(const BufferPtr& buffer) {

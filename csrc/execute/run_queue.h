@@ -4,6 +4,7 @@
 #pragma once
 
 #include "execute/job.h"
+#include "support/runtime.h"
 
 #include <condition_variable>
 #include <deque>
@@ -14,6 +15,7 @@
 namespace ftm {
 
 struct RunQueue {
+  static constexpr LockRank kLockRank = LockRank::launcher;
   // While it is held, no other lock is acquired, except the memory pool's before a fork, and never
   // the GIL.
   std::mutex mutex;
@@ -33,6 +35,12 @@ struct RunQueue {
   bool orphaned = false; // this is a forked child, without the thread
   size_t max_in_flight = 3;
   uint64_t enqueued = 0; // number of jobs ever enqueued
+
+  void lock() { mutex.lock(); }
+  void unlock() { mutex.unlock(); }
+  // The thread exists only in the parent, and the condition variable has it as a waiter. The child
+  // leaks both and starts with new ones.
+  void after_fork();
 };
 
 RunQueue& run_queue();

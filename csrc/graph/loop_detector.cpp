@@ -1,6 +1,7 @@
 #include "graph/loop_detector.h"
 
 #include "graph/loop_boundaries.h"
+#include "support/runtime.h"
 
 #include <c10/util/Exception.h>
 
@@ -40,16 +41,15 @@ struct CutHistory {
     unrolled.clear();
     count = 0;
   }
+  void reset() {
+    const std::lock_guard<std::mutex> guard(mutex);
+    clear();
+  }
 };
-
-CutHistory& cut_history() {
-  static auto* instance = new CutHistory;
-  return *instance;
-}
 
 // Whether these calls are whole iterations of a loop; nullopt if no such segment was cut before.
 std::optional<bool> find_segment(size_t length, uint64_t hash) {
-  auto& p = cut_history();
+  auto& p = part<CutHistory>();
   const std::lock_guard<std::mutex> guard(p.mutex);
   const auto found = p.by_length.find(length);
   if (found == p.by_length.end()) {
@@ -71,7 +71,7 @@ void remember_cut(c10::ArrayRef<LoggedCall> calls, uint64_t hash, size_t period)
     }
     length += period;
   }
-  auto& p = cut_history();
+  auto& p = part<CutHistory>();
   const std::lock_guard<std::mutex> guard(p.mutex);
   if (p.count + 2 > kMaxSegments) {
     p.clear();
@@ -132,7 +132,7 @@ bool CallLog::should_cut() {
 bool CallLog::reached_planned_cut() {
   const size_t n = calls_.size();
   if (!plan_ && n >= next_search_) {
-    auto& p = cut_history();
+    auto& p = part<CutHistory>();
     const std::lock_guard<std::mutex> guard(p.mutex);
     plan_ = find_loop(calls_, p.iterations);
     if (plan_ && n < kUnrolledLengths * loop_length &&
@@ -154,7 +154,7 @@ bool CallLog::reached_planned_cut() {
 }
 
 void CallLog::schedule_check() {
-  auto& p = cut_history();
+  auto& p = part<CutHistory>();
   const std::lock_guard<std::mutex> guard(p.mutex);
   const auto next = p.by_length.upper_bound(calls_.size());
   size_t next_check = next == p.by_length.end() ? kNever : next->first;
@@ -170,7 +170,7 @@ void note_unrolled(const Graph& graph) {
     }
   }
   const auto loops = find_loops(signatures);
-  auto& p = cut_history();
+  auto& p = part<CutHistory>();
   const std::lock_guard<std::mutex> guard(p.mutex);
   if (p.unrolled.size() > kMaxSegments) {
     p.unrolled.clear();
@@ -188,9 +188,6 @@ bool cuts_loops() {
 void set_loop_length(int64_t calls) {
   TORCH_CHECK_VALUE(calls >= 0, "the loop length is a number of calls, or 0 for none; got ", calls);
   loop_length = static_cast<size_t>(calls);
-  auto& p = cut_history();
-  const std::lock_guard<std::mutex> guard(p.mutex);
-  p.clear();
 }
 
 } // namespace ftm

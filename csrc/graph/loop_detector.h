@@ -62,7 +62,7 @@ class CallLog {
 void note_unrolled(const Graph& graph);
 
 // Sets the number of calls from which on a trace that repeats itself is cut; 0 turns it off.
-// Forgets the remembered cuts. Throws ValueError if negative.
+// Throws ValueError if negative. Follow it by Runtime::reset, since earlier cuts depend on it.
 void set_loop_length(int64_t calls);
 // Whether traces are cut at loops at all.
 bool cuts_loops();

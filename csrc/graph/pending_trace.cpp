@@ -4,6 +4,7 @@
 #include "graph/recorder_lock.h"
 #include "support/capture_mode.h"
 #include "support/shutdown.h"
+#include "support/runtime.h"
 
 #include <c10/util/ThreadLocalDebugInfo.h>
 
@@ -22,13 +23,8 @@ struct OrphanedTraces {
   std::vector<PendingTrace*> pending; // with calls to launch
 };
 
-OrphanedTraces& orphaned_traces() {
-  static auto* instance = new OrphanedTraces;
-  return *instance;
-}
-
 PendingTrace* new_trace() {
-  auto& o = orphaned_traces();
+  auto& o = part<OrphanedTraces>();
   const std::lock_guard<std::mutex> guard(o.mutex);
   if (o.empty.empty()) {
     return new PendingTrace;
@@ -75,7 +71,7 @@ PendingTrace& pending_trace() {
 }
 
 std::vector<PendingTrace*> take_orphaned_traces() {
-  auto& o = orphaned_traces();
+  auto& o = part<OrphanedTraces>();
   const std::lock_guard<std::mutex> guard(o.mutex);
   return std::exchange(o.pending, {});
 }
@@ -87,7 +83,7 @@ void release_trace(PendingTrace& trace) {
     empty = trace.first == nullptr;
     trace.step.ended = false;
   }
-  auto& o = orphaned_traces();
+  auto& o = part<OrphanedTraces>();
   const std::lock_guard<std::mutex> guard(o.mutex);
   (empty ? o.empty : o.pending).push_back(&trace);
 }

@@ -1,10 +1,21 @@
 #include "graph/recorder_lock.h"
 
+#include "support/runtime.h"
+
 namespace ftm {
+namespace {
+
+struct RecorderMutex {
+  static constexpr LockRank kLockRank = LockRank::recorder;
+  std::mutex mutex;
+  void lock() { mutex.lock(); }
+  void unlock() { mutex.unlock(); }
+};
+
+} // namespace
 
 std::mutex& recorder_mutex() {
-  static auto* mutex = new std::mutex;
-  return *mutex;
+  return part<RecorderMutex>().mutex;
 }
 
 } // namespace ftm

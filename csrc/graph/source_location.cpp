@@ -1,5 +1,7 @@
 #include "graph/source_location.h"
 
+#include "support/runtime.h"
+
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -31,11 +33,6 @@ struct ForwardCalls {
   std::map<std::pair<uint64_t, uint64_t>, CallOriginPtr> by_node;
 };
 
-ForwardCalls& forward_calls() {
-  static auto* instance = new ForwardCalls;
-  return *instance;
-}
-
 template <typename T>
 void pop(std::vector<T>& stack) {
   if (!stack.empty()) { // profiling may begin inside of a range
@@ -58,8 +55,8 @@ void note_all_origins(NoteReason reason, bool on) {
   const auto bit = static_cast<uint8_t>(reason);
   on ? reasons.fetch_or(bit) : reasons.fetch_and(static_cast<uint8_t>(~bit));
   if (!on) {
-    const std::lock_guard<std::mutex> guard(forward_calls().mutex);
-    forward_calls().by_node.clear();
+    const std::lock_guard<std::mutex> guard(part<ForwardCalls>().mutex);
+    part<ForwardCalls>().by_node.clear();
   }
 }
 
@@ -110,7 +107,7 @@ CallOrigin current_origin(ThreadIdent requester) {
 }
 
 void note_forward(uint64_t thread, uint64_t sequence, CallOriginPtr origin) {
-  auto& calls = forward_calls();
+  auto& calls = part<ForwardCalls>();
   const std::lock_guard<std::mutex> guard(calls.mutex);
   calls.by_node.insert_or_assign({thread, sequence}, std::move(origin));
   if (calls.by_node.size() > kMostForward) {
@@ -119,7 +116,7 @@ void note_forward(uint64_t thread, uint64_t sequence, CallOriginPtr origin) {
 }
 
 CallOriginPtr find_forward(uint64_t thread, uint64_t sequence) {
-  auto& calls = forward_calls();
+  auto& calls = part<ForwardCalls>();
   const std::lock_guard<std::mutex> guard(calls.mutex);
   const auto found = calls.by_node.find({thread, sequence});
   return found == calls.by_node.end() ? nullptr : found->second;

@@ -2,6 +2,7 @@
 
 #include "memory/memory_limit.h"
 #include "support/event_log.h"
+#include "support/runtime.h"
 
 #include <c10/util/Exception.h>
 #ifdef __GLIBC__
@@ -62,6 +63,7 @@ void decrease(StatArray& statistic, bool is_small, size_t amount) {
 }
 
 struct Pool {
+  static constexpr LockRank kLockRank = LockRank::memory_pool;
   // Guarded by `mutex`.
   std::mutex mutex;
   std::map<size_t, std::vector<Idle>> blocks; // idle ones by capacity, the longest idle first
@@ -79,24 +81,23 @@ struct Pool {
     }
     peak = std::max(peak, reserved - idle + static_cast<int64_t>(capacity));
   }
+  void lock() { mutex.lock(); }
+  void unlock() { mutex.unlock(); }
 };
 
 Pool& pool() {
-  static auto* instance = new Pool;
-  return *instance;
+  return part<Pool>();
 }
 
 // Statistics of tensors' storages. Recording threads make storages while other threads run
 // programs, so these have their own lock.
 struct StorageStatistics {
+  static constexpr LockRank kLockRank = LockRank::memory_statistics;
   std::mutex mutex;
   StatArray count, bytes;
+  void lock() { mutex.lock(); }
+  void unlock() { mutex.unlock(); }
 };
-
-StorageStatistics& storage_statistics() {
-  static auto* instance = new StorageStatistics;
-  return *instance;
-}
 
 void free_block(Pool& pool, void* data, size_t capacity) {
   pool.segments.erase(data);
@@ -195,7 +196,7 @@ void* allocate_block(Pool& pool, size_t capacity, size_t bytes) {
 }
 
 size_t storage_bytes() {
-  auto& storages = storage_statistics();
+  auto& storages = part<StorageStatistics>();
   const std::lock_guard<std::mutex> guard(storages.mutex);
   return static_cast<size_t>(storages.bytes[static_cast<size_t>(StatType::AGGREGATE)].current);
 }
@@ -277,14 +278,14 @@ void empty_memory_pool() {
 }
 
 void count_new_storage(size_t bytes) noexcept {
-  auto& storages = storage_statistics();
+  auto& storages = part<StorageStatistics>();
   const std::lock_guard<std::mutex> guard(storages.mutex);
   increase(storages.count, bytes <= kSmall, 1);
   increase(storages.bytes, bytes <= kSmall, bytes);
 }
 
 void count_freed_storage(size_t bytes) noexcept {
-  auto& storages = storage_statistics();
+  auto& storages = part<StorageStatistics>();
   const std::lock_guard<std::mutex> guard(storages.mutex);
   decrease(storages.count, bytes <= kSmall, 1);
   decrease(storages.bytes, bytes <= kSmall, bytes);
@@ -297,7 +298,7 @@ c10::CachingDeviceAllocator::DeviceStats memory_statistics() {
     const std::lock_guard<std::mutex> guard(p.mutex);
     statistics = p.statistics;
   }
-  auto& storages = storage_statistics();
+  auto& storages = part<StorageStatistics>();
   const std::lock_guard<std::mutex> guard(storages.mutex);
   statistics.allocation = storages.count;
   statistics.allocated_bytes = statistics.requested_bytes = storages.bytes;
@@ -363,7 +364,7 @@ void change_statistics(Change change) {
       change_all(*statistic);
     }
   }
-  auto& storages = storage_statistics();
+  auto& storages = part<StorageStatistics>();
   const std::lock_guard<std::mutex> guard(storages.mutex);
   change_all(storages.count);
   change_all(storages.bytes);
@@ -381,16 +382,6 @@ void reset_accumulated_memory() {
   const std::lock_guard<std::mutex> guard(p.mutex);
   p.statistics.num_alloc_retries = p.statistics.num_ooms = 0;
   p.statistics.num_device_alloc = p.statistics.num_device_free = 0;
-}
-
-void lock_memory() {
-  pool().mutex.lock();
-  storage_statistics().mutex.lock();
-}
-
-void unlock_memory() {
-  storage_statistics().mutex.unlock();
-  pool().mutex.unlock();
 }
 
 } // namespace ftm

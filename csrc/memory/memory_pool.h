@@ -57,8 +57,4 @@ double memory_fraction();
 void reset_peak_memory();
 void reset_accumulated_memory();
 
-// Acquire and release the pool's locks around fork, so that the child finds a consistent pool.
-void lock_memory();
-void unlock_memory();
-
 } // namespace ftm

@@ -1,6 +1,7 @@
 #include "ops/compiled_ops.h"
 
 #include "ops/op_info.h"
+#include "support/runtime.h"
 
 #include <shared_mutex>
 #include <unordered_map>
@@ -14,11 +15,6 @@ struct CompiledOpTable {
   std::unordered_map<std::string, uint64_t> dtypes;
 };
 
-CompiledOpTable& compiled_op_table() {
-  static auto* table = new CompiledOpTable;
-  return *table;
-}
-
 } // namespace
 
 void set_compiled_ops(const std::vector<std::pair<std::string, std::vector<std::string>>>& ops) {
@@ -29,7 +25,7 @@ void set_compiled_ops(const std::vector<std::pair<std::string, std::vector<std::
     }
     return map;
   }();
-  auto& table = compiled_op_table();
+  auto& table = part<CompiledOpTable>();
   {
     std::unique_lock<std::shared_mutex> guard(table.mutex);
     table.all = false;
@@ -50,7 +46,7 @@ void set_compiled_ops(const std::vector<std::pair<std::string, std::vector<std::
 }
 
 bool is_compiled(const std::string& name, uint64_t dtypes) {
-  auto& table = compiled_op_table();
+  auto& table = part<CompiledOpTable>();
   std::shared_lock<std::shared_mutex> guard(table.mutex);
   if (table.all) {
     return true;

@@ -2,6 +2,7 @@
 
 #include "ops/find_composite_kernel.h"
 #include "ops/functional_form.h"
+#include "support/runtime.h"
 
 #include <ATen/core/enum_tag.h>
 
@@ -167,15 +168,10 @@ struct OpTable {
   std::unordered_map<std::string, std::unique_ptr<Op>> ops;
 };
 
-OpTable& op_table() {
-  static auto* table = new OpTable;
-  return *table;
-}
-
 } // namespace
 
 Op& op_named(const std::string& name) {
-  auto& table = op_table();
+  auto& table = part<OpTable>();
   std::lock_guard<std::mutex> guard(table.mutex);
   auto& op = table.ops[name];
   if (!op) {
@@ -188,7 +184,7 @@ Op& op_named(const std::string& name) {
 }
 
 void clear_call_specs() {
-  auto& table = op_table();
+  auto& table = part<OpTable>();
   std::lock_guard<std::mutex> guard(table.mutex);
   for (auto& [name, op] : table.ops) {
     std::lock_guard<std::mutex> op_guard(op->mutex);

@@ -1,5 +1,7 @@
 #include "ops/schema_annotations.h"
 
+#include "support/runtime.h"
+
 #include <c10/util/Exception.h>
 
 #include <functional>
@@ -19,11 +21,6 @@ struct AnnotationTables {
   // The last table is in use. The others stay alive, since references to their entries exist.
   std::vector<std::unique_ptr<const AnnotationsByName>> all;
 };
-
-AnnotationTables& annotation_tables() {
-  static auto* instance = new AnnotationTables;
-  return *instance;
-}
 
 template <typename Value>
 Value named(const std::unordered_map<std::string, Value>& values, const std::string& word) {
@@ -137,7 +134,7 @@ const std::unordered_map<std::string, Reader>& readers() {
 
 const OpAnnotations& op_annotations(const std::string& op) {
   static const OpAnnotations none;
-  auto& tables = annotation_tables();
+  auto& tables = part<AnnotationTables>();
   std::shared_lock<std::shared_mutex> guard(tables.mutex);
   if (tables.all.empty()) {
     return none;
@@ -154,13 +151,13 @@ void set_op_annotations(const std::vector<AnnotationRow>& rows) {
       named(readers(), field)(annotations, words);
     }
   }
-  auto& tables = annotation_tables();
+  auto& tables = part<AnnotationTables>();
   std::unique_lock<std::shared_mutex> guard(tables.mutex);
   tables.all.push_back(std::move(table));
 }
 
 std::vector<std::string> names_with(CompositeUse composite) {
-  auto& tables = annotation_tables();
+  auto& tables = part<AnnotationTables>();
   std::shared_lock<std::shared_mutex> guard(tables.mutex);
   std::vector<std::string> names;
   if (!tables.all.empty()) {

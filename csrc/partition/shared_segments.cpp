@@ -2,6 +2,8 @@
 
 #include "partition/split_concat.h"
 #include "partition/anchored_segments.h"
+#include "graph/recorder_lock.h"
+#include "support/runtime.h"
 
 #include <unordered_map>
 #include <unordered_set>
@@ -18,12 +20,16 @@ constexpr size_t kMaxEntries = 16384; // segments and graphs
 struct SegmentHistory { // guarded by the recorder's lock
   std::unordered_map<uint64_t, int> segments; // number of different graphs that had each segment
   std::unordered_map<uint64_t, bool> graphs; // whether each graph is cut
-};
 
-SegmentHistory& segment_history() {
-  static auto* instance = new SegmentHistory;
-  return *instance;
-}
+  void clear() {
+    segments.clear();
+    graphs.clear();
+  }
+  void reset() {
+    const RecorderLock lock(recorder_mutex());
+    clear();
+  }
+};
 
 // Returns a graph's key. With loops that vary, graphs that have the same segments any number of
 // times share a key.
@@ -44,7 +50,7 @@ std::vector<size_t> shared_segment_cuts(const Graph& graph, bool has_loops) {
   const auto segments = find_segments(graph);
   std::unordered_set<uint64_t> keys;
   size_t operations = 0, familiar = 0;
-  auto& k = segment_history();
+  auto& k = part<SegmentHistory>();
   for (const auto& segment : segments) {
     keys.insert(segment.key);
     operations += segment.calls;
@@ -55,7 +61,7 @@ std::vector<size_t> shared_segment_cuts(const Graph& graph, bool has_loops) {
     return {};
   }
   if (k.segments.size() + k.graphs.size() >= kMaxEntries) {
-    clear_segment_history();
+    k.clear();
   }
   const auto [graph_seen, is_new] =
       k.graphs.emplace(graph_key(graph, keys, has_loops), 4 * familiar >= 3 * operations);
@@ -71,10 +77,6 @@ std::vector<size_t> shared_segment_cuts(const Graph& graph, bool has_loops) {
     }
   }
   return cuts;
-}
-
-void clear_segment_history() {
-  segment_history() = {};
 }
 
 } // namespace ftm

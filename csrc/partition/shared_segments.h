@@ -16,7 +16,4 @@ namespace ftm {
 // recorder's lock.
 std::vector<size_t> shared_segment_cuts(const Graph& graph, bool has_loops);
 
-// Forgets all segments and decisions. Called under the recorder's lock.
-void clear_segment_history();
-
 } // namespace ftm

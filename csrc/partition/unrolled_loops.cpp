@@ -8,6 +8,7 @@
 #include "partition/shared_segments.h"
 #include "partition/whole_programs.h"
 #include "program/program_table.h"
+#include "support/runtime.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -36,18 +37,19 @@ struct LoopHistory {
   std::unordered_map<uint64_t, IterationCounts> loops; // by their iteration_key
   // Different numbers of values, by concatenation (concat_key) or graph (operations_key).
   std::unordered_map<uint64_t, std::vector<size_t>> concatenated;
-};
 
-LoopHistory& loop_history() {
-  static auto* instance = new LoopHistory;
-  return *instance;
-}
+  void reset() {
+    const RecorderLock lock(recorder_mutex());
+    loops.clear();
+    concatenated.clear();
+  }
+};
 
 // Returns the loops whose number of iterations differs between traces. Several loops with the same
 // iteration in one trace do not vary, even if their counts differ: an optimizer's step has one for
 // each run of parameters with the same shape.
 std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_t> signatures) {
-  auto& loops = loop_history().loops;
+  auto& loops = part<LoopHistory>().loops;
   if (loops.size() >= kMaxLoops) {
     loops.clear();
   }
@@ -80,7 +82,7 @@ std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_
 
 // Notes a count for a key; returns whether the key has had at least two different counts.
 bool count_varies(uint64_t key, size_t count) {
-  auto& concatenated = loop_history().concatenated;
+  auto& concatenated = part<LoopHistory>().concatenated;
   if (concatenated.size() >= kMaxLoops) {
     concatenated.clear();
   }
@@ -193,13 +195,6 @@ std::optional<PartitionedGraph> split_loops(const Graph& graph) {
   return positions.empty() ? std::nullopt
                            : std::make_optional(cut_and_split_concats(
                                  ordered, varying_concats_of_loops(ordered), positions));
-}
-
-void clear_loop_history() {
-  const RecorderLock lock(recorder_mutex());
-  loop_history() = {};
-  clear_segment_history();
-  clear_whole_programs();
 }
 
 } // namespace ftm

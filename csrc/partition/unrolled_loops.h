@@ -27,7 +27,4 @@ namespace ftm {
 // one program. Called under the recorder's lock.
 std::optional<PartitionedGraph> split_loops(const Graph& graph);
 
-// Forgets the loops of earlier traces. Must not be called under the recorder's lock.
-void clear_loop_history();
-
 } // namespace ftm

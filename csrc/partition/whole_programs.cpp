@@ -1,5 +1,7 @@
 #include "partition/whole_programs.h"
 
+#include "support/runtime.h"
+
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
@@ -27,17 +29,17 @@ struct LaunchedTraces {
   std::mutex mutex; // no other lock is acquired while it is held
   std::unordered_map<Hash128, Launches, Hash128Hasher> by_hash;
   std::atomic<bool> is_deterministic{false};
-};
 
-LaunchedTraces& launched_traces() {
-  static auto* instance = new LaunchedTraces;
-  return *instance;
-}
+  void reset() {
+    const std::lock_guard<std::mutex> guard(mutex);
+    by_hash.clear();
+  }
+};
 
 } // namespace
 
 bool is_whole_wanted(const Hash128& trace, size_t pieces, size_t calls) {
-  auto& traces = launched_traces();
+  auto& traces = part<LaunchedTraces>();
   const std::lock_guard<std::mutex> guard(traces.mutex);
   if (traces.by_hash.size() >= kMaxTraces) {
     traces.by_hash.clear();
@@ -54,30 +56,24 @@ bool is_whole_wanted(const Hash128& trace, size_t pieces, size_t calls) {
 }
 
 void set_whole_compiled(const Hash128& trace) {
-  auto& traces = launched_traces();
+  auto& traces = part<LaunchedTraces>();
   const std::lock_guard<std::mutex> guard(traces.mutex);
   traces.by_hash[trace].is_compiled = true;
 }
 
 bool is_whole_compiled(const Hash128& trace) {
-  auto& traces = launched_traces();
+  auto& traces = part<LaunchedTraces>();
   const std::lock_guard<std::mutex> guard(traces.mutex);
   const auto found = traces.by_hash.find(trace);
   return found != traces.by_hash.end() && found->second.is_compiled;
 }
 
 void make_takeover_deterministic() {
-  launched_traces().is_deterministic = true;
+  part<LaunchedTraces>().is_deterministic = true;
 }
 
 bool is_takeover_deterministic() {
-  return launched_traces().is_deterministic;
-}
-
-void clear_whole_programs() {
-  auto& traces = launched_traces();
-  const std::lock_guard<std::mutex> guard(traces.mutex);
-  traces.by_hash.clear();
+  return part<LaunchedTraces>().is_deterministic;
 }
 
 } // namespace ftm

@@ -29,7 +29,4 @@ void make_takeover_deterministic();
 // Whether that was called.
 bool is_takeover_deterministic();
 
-// Forgets all traces.
-void clear_whole_programs();
-
 } // namespace ftm

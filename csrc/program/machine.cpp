@@ -2,6 +2,7 @@
 
 #include "ftm_machine.h"
 #include "support/gil.h"
+#include "support/runtime.h"
 
 #include <dlfcn.h>
 
@@ -40,12 +41,18 @@ struct MachineLibrary {
   decltype(&ftm_call_ops) call_ops;
 };
 
-MachineLibrary library_functions;
-ftm_machine* machine = nullptr; // never closed, since programs refer to it
-std::mutex machine_mutex;
-std::mutex running_mutex;
-ftm_job* running = nullptr; // the job that interrupt_machine stops
-std::atomic<bool> interrupted{false}; // written under running_mutex
+struct Machine {
+  std::mutex mutex; // of opening it
+  MachineLibrary functions;
+  ftm_machine* handle = nullptr; // never closed, since programs refer to it
+  std::mutex running_mutex;
+  ftm_job* running = nullptr; // the job that interrupt_machine stops
+  std::atomic<bool> interrupted{false}; // written under running_mutex
+};
+
+Machine& machine() {
+  return part<Machine>();
+}
 
 // Status of ftm_wait.
 constexpr int kIntact = 2, kInterrupted = 3, kCommunicated = 4;
@@ -66,15 +73,15 @@ void find_function(void* library, const char* name, Function& function) {
 } // namespace
 
 void open_machine(const std::string& path, int cores, bool checked, uint64_t instruction_limit) {
-  std::lock_guard<std::mutex> guard(machine_mutex);
-  if (machine != nullptr) {
+  std::lock_guard<std::mutex> guard(machine().mutex);
+  if (machine().handle != nullptr) {
     return;
   }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw std::runtime_error("cannot load the machine library " + path + ": " + dlerror());
   }
-  auto& f = library_functions;
+  auto& f = machine().functions;
   find_function(library, "ftm_abi_version", f.abi_version);
   if (f.abi_version() != FTM_ABI_VERSION) {
     throw std::runtime_error(
@@ -109,19 +116,19 @@ void open_machine(const std::string& path, int cores, bool checked, uint64_t ins
   config.checked = checked ? 1 : 0;
   config.instructions = instruction_limit;
   std::array<char, 1024> error{};
-  machine = f.open(&config, error.data(), error.size());
-  if (machine == nullptr) {
+  machine().handle = f.open(&config, error.data(), error.size());
+  if (machine().handle == nullptr) {
     throw std::runtime_error(std::string("cannot open the machine: ") + error.data());
   }
 }
 
 bool machine_is_open() {
-  std::lock_guard<std::mutex> guard(machine_mutex);
-  return machine != nullptr;
+  std::lock_guard<std::mutex> guard(machine().mutex);
+  return machine().handle != nullptr;
 }
 
 int machine_cores() {
-  return library_functions.cores(machine);
+  return machine().functions.cores(machine().handle);
 }
 
 namespace {
@@ -131,15 +138,15 @@ namespace {
 class InterruptibleJob {
  public:
   explicit InterruptibleJob(ftm_job* job) {
-    std::lock_guard<std::mutex> guard(running_mutex);
-    running = job;
-    if (interrupted) {
-      library_functions.interrupt(job);
+    std::lock_guard<std::mutex> guard(machine().running_mutex);
+    machine().running = job;
+    if (machine().interrupted) {
+      machine().functions.interrupt(job);
     }
   }
   ~InterruptibleJob() {
-    std::lock_guard<std::mutex> guard(running_mutex);
-    running = nullptr;
+    std::lock_guard<std::mutex> guard(machine().running_mutex);
+    machine().running = nullptr;
   }
   InterruptibleJob(const InterruptibleJob&) = delete;
   InterruptibleJob& operator=(const InterruptibleJob&) = delete;
@@ -153,21 +160,21 @@ constexpr std::chrono::milliseconds kMaxSignalDelay{1};
 // null.
 std::exception_ptr wait_with_signals(ftm_job* job) {
   std::exception_ptr raised;
-  while (library_functions.poll(job, kPollMilliseconds) == 0) {
+  while (machine().functions.poll(job, kPollMilliseconds) == 0) {
     try {
       handle_signals();
     } catch (...) {
       raised = std::current_exception();
-      library_functions.interrupt(job);
+      machine().functions.interrupt(job);
     }
   }
   return raised;
 }
 
 void copy_spans(const ftm_job* job, std::vector<KernelSpan>* spans) {
-  if (spans != nullptr && library_functions.job_spans != nullptr) {
+  if (spans != nullptr && machine().functions.job_spans != nullptr) {
     const ftm_span* recorded = nullptr;
-    const uint64_t count = library_functions.job_spans(job, &recorded);
+    const uint64_t count = machine().functions.job_spans(job, &recorded);
     spans->assign(recorded, recorded + count);
   }
 }
@@ -181,18 +188,18 @@ int finish_job(
   if (by == InterruptedBy::launcher) {
     const InterruptibleJob interruptible(job); // not longer: `wait` frees the job
     if (is_prepared) {
-      library_functions.run(job);
+      machine().functions.run(job);
     } else {
-      while (library_functions.poll(job, /*milliseconds=*/1000) == 0) {
+      while (machine().functions.poll(job, /*milliseconds=*/1000) == 0) {
       }
     }
   } else if (is_prepared) {
-    library_functions.run(job);
+    machine().functions.run(job);
   } else {
     raised = wait_with_signals(job);
   }
   copy_spans(job, spans);
-  const int status = library_functions.wait(job, error.data(), error.size());
+  const int status = machine().functions.wait(job, error.data(), error.size());
   if (raised) {
     std::rethrow_exception(raised);
   }
@@ -203,7 +210,7 @@ int finish_job(
 
 MachineProgram::MachineProgram(void* handle) : handle_(handle) {
   auto* program = static_cast<ftm_program*>(handle);
-  const auto& f = library_functions;
+  const auto& f = machine().functions;
   arena_bytes_ = f.arena_bytes(program);
   const auto declarations = [&](auto count, auto get, std::vector<Declaration>& into) {
     for (int32_t i = 0; i < count(program); ++i) {
@@ -228,14 +235,14 @@ MachineProgram::MachineProgram(void* handle) : handle_(handle) {
 }
 
 MachineProgram::~MachineProgram() {
-  library_functions.unload(machine, static_cast<ftm_program*>(handle_));
+  machine().functions.unload(machine().handle, static_cast<ftm_program*>(handle_));
 }
 
 void MachineProgram::run(
     const std::vector<void*>& inputs, const std::vector<void*>& outputs,
     const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by,
     std::vector<KernelSpan>* spans) const {
-  const auto& f = library_functions;
+  const auto& f = machine().functions;
   auto* program = static_cast<ftm_program*>(handle_);
   std::array<char, 2048> error; // NOLINT(cppcoreguidelines-pro-type-member-init): 2 kB
   error[0] = '\0';
@@ -243,11 +250,11 @@ void MachineProgram::run(
       f.run != nullptr && (by == InterruptedBy::launcher || last_time() <= kMaxSignalDelay);
   const auto begin = std::chrono::steady_clock::now();
   ftm_job* job = here ? f.prepare(
-                            machine, program, inputs.data(), outputs.data(), scalars.data(), arena,
-                            error.data(), error.size())
+                            machine().handle, program, inputs.data(), outputs.data(),
+                            scalars.data(), arena, error.data(), error.size())
                       : f.submit(
-                            machine, program, inputs.data(), outputs.data(), scalars.data(), arena,
-                            nullptr, nullptr, error.data(), error.size());
+                            machine().handle, program, inputs.data(), outputs.data(),
+                            scalars.data(), arena, nullptr, nullptr, error.data(), error.size());
   const int status = job == nullptr ? kIntact : finish_job(job, here, by, spans, error);
   last_time_.store(std::chrono::steady_clock::now() - begin, std::memory_order_relaxed);
   if (status == kInterrupted) {
@@ -265,32 +272,32 @@ void set_collectives(const ftm_collectives& collectives) {
   if (!machine_is_open()) {
     return; // programs run op by op
   }
-  if (library_functions.set_collectives == nullptr) {
+  if (machine().functions.set_collectives == nullptr) {
     throw std::runtime_error("the machine has no collectives");
   }
-  library_functions.set_collectives(machine, &collectives);
+  machine().functions.set_collectives(machine().handle, &collectives);
 }
 
 void record_spans(bool on) {
-  if (machine_is_open() && library_functions.record_spans != nullptr) {
-    library_functions.record_spans(machine, on ? 1 : 0);
+  if (machine_is_open() && machine().functions.record_spans != nullptr) {
+    machine().functions.record_spans(machine().handle, on ? 1 : 0);
   }
 }
 
 void allow_runs() {
-  std::lock_guard<std::mutex> guard(running_mutex);
-  interrupted = false;
+  std::lock_guard<std::mutex> guard(machine().running_mutex);
+  machine().interrupted = false;
 }
 
 bool is_interrupted() {
-  return interrupted;
+  return machine().interrupted;
 }
 
 void interrupt_machine() {
-  std::lock_guard<std::mutex> guard(running_mutex);
-  interrupted = true;
-  if (running != nullptr) {
-    library_functions.interrupt(running);
+  std::lock_guard<std::mutex> guard(machine().running_mutex);
+  machine().interrupted = true;
+  if (machine().running != nullptr) {
+    machine().functions.interrupt(machine().running);
   }
 }
 
@@ -299,8 +306,8 @@ std::unique_ptr<MachineProgram> load_program(const std::string& image) {
     throw std::runtime_error("no machine is open");
   }
   std::array<char, 1024> error{};
-  auto* handle =
-      library_functions.load(machine, image.data(), image.size(), error.data(), error.size());
+  auto* handle = machine().functions.load(
+      machine().handle, image.data(), image.size(), error.data(), error.size());
   if (handle == nullptr) {
     throw std::runtime_error(std::string("the machine refused the program: ") + error.data());
   }

@@ -1,27 +1,37 @@
 #include "program/program_table.h"
 
 #include "support/counters.h"
+#include "support/gil.h"
 #include "support/strict_mode.h"
-#include "program/single_flight.h"
 #include "program/compile_client.h"
 #include "program/program_signature.h"
 #include "program/recorded_trace.h"
+#include "support/runtime.h"
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <list>
 #include <mutex>
-#include <optional>
+#include <unordered_set>
 #include <utility>
 
 namespace ftm {
 namespace {
 
+constexpr auto kSignalTick = std::chrono::milliseconds(50);
+
 // Least-recently-used cache of programs, so that shapes that never recur do not accumulate. Running
 // jobs keep their programs alive.
+//
+// Single flight: threads that train models of one kind need the same programs at the same time. One
+// of them builds each program; the others wait.
 struct ProgramTable {
   using Entry = std::pair<Hash128, ProgramPtr>;
 
   std::mutex mutex;
+  std::condition_variable built; // a build has ended
+  std::unordered_set<Hash128, Hash128Hasher> building;
   size_t capacity = 256;
   size_t max_specialization_bytes = size_t{32} << 20;
   size_t specialization_bytes = 0;
@@ -47,6 +57,31 @@ struct ProgramTable {
     programs.splice(programs.begin(), programs, found->second);
     return found->second->second;
   }
+  // Returns a program, or null if this thread is to build it and call `end_build`. Waits, without
+  // the GIL, while another thread builds it. Throws the exception of a signal handler.
+  ProgramPtr find_or_begin_build(const Hash128& hash) {
+    const GilRelease unlocked;
+    std::unique_lock<std::mutex> lock(mutex);
+    while (!built.wait_for(lock, kSignalTick, [&] { return building.count(hash) == 0; })) {
+      lock.unlock();
+      handle_signals();
+      lock.lock();
+    }
+    auto program = find(hash);
+    if (!program) {
+      building.insert(hash);
+    }
+    return program;
+  }
+  // Adds the program, unless it is null because the build was interrupted.
+  void end_build(const Hash128& hash, ProgramPtr program) {
+    const std::lock_guard<std::mutex> guard(mutex);
+    building.erase(hash);
+    if (program) {
+      insert(hash, std::move(program));
+    }
+    built.notify_all();
+  }
   // Evicts down to both limits, but never the most recently used program.
   void evict() {
     auto at = programs.end();
@@ -63,17 +98,14 @@ struct ProgramTable {
       }
     }
   }
-  void clear() {
+  void reset() {
+    std::list<Entry> dropped; // destroyed without the lock
+    const std::lock_guard<std::mutex> guard(mutex);
     by_hash.clear();
-    programs.clear();
+    dropped.swap(programs);
     specialization_bytes = 0;
   }
 };
-
-ProgramTable& program_table() {
-  static auto* table = new ProgramTable;
-  return *table;
-}
 
 std::atomic<bool> machine_enabled{false};
 std::atomic<bool> checked_mode{false};
@@ -125,7 +157,7 @@ const std::string Program::to_string() const {
 }
 
 ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
-  auto& table = program_table();
+  auto& table = part<ProgramTable>();
   ProgramPtr program;
   {
     std::lock_guard<std::mutex> guard(table.mutex);
@@ -143,52 +175,45 @@ namespace {
 
 BuildResult compile(const Trace& trace, const CompileRequest& request) {
   BuildResult built;
-  built.program = std::make_shared<Program>(trace);
+  auto program = std::make_shared<Program>(trace);
   if (machine_enabled) {
     static auto& failures = counter("compile_failures");
     CompileResult result = compile_in_python(trace, request, "");
-    const std::string rejection = load_into(*built.program, result);
+    const std::string rejection = load_into(*program, result);
     if (!rejection.empty()) { // the cached file may be damaged: let the compiler make it again
       result = compile_in_python(trace, request, rejection);
-      result.error += load_into(*built.program, result);
+      result.error += load_into(*program, result);
     }
     if (result.interrupt) {
       built.interrupt = result.interrupt;
       return built;
     }
     if (!result.varying_dims.empty()) {
-      built.program->set_specialization(std::move(result.varying_dims), result.image.size());
+      program->set_specialization(std::move(result.varying_dims), result.image.size());
     }
     if (!result.error.empty()) {
       failures.fetch_add(1);
       built.failure = result.error;
-      built.program->set_failure(result.error);
+      program->set_failure(result.error);
     }
   }
+  built.program = std::move(program);
   return built;
 }
 
 } // namespace
 
 BuildResult build_program(const Hash128& hash, const Trace& trace, const CompileRequest& request) {
-  std::optional<SingleFlight> flight;
+  auto& table = part<ProgramTable>();
   try {
-    flight.emplace(hash);
+    if (auto program = table.find_or_begin_build(hash)) { // another thread has built it meanwhile
+      return {std::move(program), "", nullptr};
+    }
   } catch (const std::exception&) {
     return {nullptr, "", std::current_exception()};
   }
-  auto& table = program_table();
-  {
-    const std::lock_guard<std::mutex> guard(table.mutex);
-    if (auto program = table.find(hash)) { // another thread has built it meanwhile
-      return {std::move(program), "", nullptr};
-    }
-  }
   BuildResult built = compile(trace, request);
-  if (!built.interrupt) {
-    const std::lock_guard<std::mutex> guard(table.mutex);
-    table.insert(hash, built.program);
-  }
+  table.end_build(hash, built.program);
   return built;
 }
 
@@ -204,18 +229,12 @@ void count_op_by_op_run(const Program& program) {
   runs.fetch_add(1);
 }
 
-void clear_programs() {
-  auto& table = program_table();
-  std::lock_guard<std::mutex> guard(table.mutex);
-  table.clear();
-}
-
 void set_program_limit(int64_t programs, int64_t specialization_bytes) {
   TORCH_CHECK_VALUE(programs >= 1, "at least one program must be kept in memory, got ", programs);
   TORCH_CHECK_VALUE(
       specialization_bytes >= 0, "memory for instances is a number of bytes, got ",
       specialization_bytes);
-  auto& table = program_table();
+  auto& table = part<ProgramTable>();
   std::lock_guard<std::mutex> guard(table.mutex);
   table.capacity = static_cast<size_t>(programs);
   table.max_specialization_bytes = static_cast<size_t>(specialization_bytes);
@@ -223,14 +242,14 @@ void set_program_limit(int64_t programs, int64_t specialization_bytes) {
 }
 
 int64_t program_count() {
-  auto& table = program_table();
+  auto& table = part<ProgramTable>();
   std::lock_guard<std::mutex> guard(table.mutex);
   return static_cast<int64_t>(table.programs.size());
 }
 
 void use_machine(bool use) {
   if (machine_enabled.exchange(use) != use) {
-    clear_programs();
+    part<ProgramTable>().reset();
   }
 }
 

@@ -81,8 +81,6 @@ void count_op_by_op_run(const Program& program);
 void set_program_limit(int64_t programs, int64_t specialization_bytes);
 // Returns the number of programs in the table.
 int64_t program_count();
-// Empties the table.
-void clear_programs();
 
 // Whether programs are compiled for the machine, instead of run by the reference executor. A change
 // empties the table.

@@ -4,6 +4,7 @@
 #include "eager_checks/call_checks.h"
 #include "quantized/boxed_kernels.h"
 #include "quantized/quantized_tensor.h"
+#include "support/runtime.h"
 
 #include <ATen/ATen.h>
 #include <ATen/native/quantized/PackedParams.h>
@@ -103,11 +104,6 @@ class WeightTable {
   std::unordered_map<const torch::CustomClassHolder*, std::shared_ptr<Weights>> weights_;
 };
 
-WeightTable& weight_table() {
-  static auto* table = new WeightTable;
-  return *table;
-}
-
 std::shared_ptr<Weights> unpack(
     const c10::intrusive_ptr<torch::CustomClassHolder>& packed, const at::Tensor& weight,
     const std::optional<at::Tensor>& bias, int64_t channel_axis) {
@@ -135,11 +131,11 @@ std::shared_ptr<Weights> unpack(
 
 template <typename Params>
 std::shared_ptr<Weights> weights_of(const Params& packed, int64_t channel_axis) {
-  if (auto weights = weight_table().find(packed.get())) {
+  if (auto weights = part<WeightTable>().find(packed.get())) {
     return weights;
   }
   const auto [weight, bias] = packed->unpack();
-  return weight_table().insert(packed.get(), unpack(packed, weight, bias, channel_axis));
+  return part<WeightTable>().insert(packed.get(), unpack(packed, weight, bias, channel_axis));
 }
 
 // Computed with the CPU's precision and order, so that results agree to the last bit.

@@ -1,5 +1,7 @@
 #include "support/counters.h"
 
+#include "support/runtime.h"
+
 #include <memory>
 #include <mutex>
 
@@ -11,15 +13,10 @@ struct CounterTable {
   std::map<std::string, std::unique_ptr<std::atomic<int64_t>>> cells;
 };
 
-CounterTable& counter_table() {
-  static auto* table = new CounterTable; // outlives every thread that counts
-  return *table;
-}
-
 } // namespace
 
 std::atomic<int64_t>& counter(const std::string& name) {
-  auto& table = counter_table();
+  auto& table = part<CounterTable>();
   std::lock_guard<std::mutex> guard(table.mutex);
   auto& cell = table.cells[name];
   if (!cell) {
@@ -29,7 +26,7 @@ std::atomic<int64_t>& counter(const std::string& name) {
 }
 
 std::map<std::string, int64_t> counter_values() {
-  auto& table = counter_table();
+  auto& table = part<CounterTable>();
   std::lock_guard<std::mutex> guard(table.mutex);
   std::map<std::string, int64_t> values;
   for (const auto& [name, cell] : table.cells) {
@@ -39,7 +36,7 @@ std::map<std::string, int64_t> counter_values() {
 }
 
 void reset_counters() {
-  auto& table = counter_table();
+  auto& table = part<CounterTable>();
   std::lock_guard<std::mutex> guard(table.mutex);
   for (auto& [name, cell] : table.cells) {
     cell->store(0);

@@ -1,5 +1,7 @@
 #include "support/event_log.h"
 
+#include "support/runtime.h"
+
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,8 +19,7 @@ struct OpenLog {
 };
 
 OpenLog& log() {
-  static auto* instance = new OpenLog;
-  return *instance;
+  return part<OpenLog>();
 }
 
 struct MemoryOwner {

@@ -1,5 +1,7 @@
 #include "support/metrics.h"
 
+#include "support/runtime.h"
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -8,6 +10,15 @@
 namespace ftm {
 
 namespace lazy = torch::lazy;
+
+namespace {
+
+struct MetricTable {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<lazy::Metric>> metrics;
+};
+
+} // namespace
 
 std::vector<std::string> metric_names() {
   std::vector<std::string> names;
@@ -41,10 +52,9 @@ std::string metric_report(const std::vector<std::string>& names) {
 }
 
 void add_sample(const std::string& name, Measure measure, double value) {
-  static std::mutex mutex;
-  static auto* metrics = new std::map<std::string, std::unique_ptr<lazy::Metric>>;
-  const std::lock_guard<std::mutex> guard(mutex);
-  auto& metric = (*metrics)[name];
+  auto& table = part<MetricTable>();
+  const std::lock_guard<std::mutex> guard(table.mutex);
+  auto& metric = table.metrics[name];
   if (!metric) {
     metric = std::make_unique<lazy::Metric>(
         name, measure == Measure::time ? lazy::MetricFnTime : lazy::MetricFnBytes);

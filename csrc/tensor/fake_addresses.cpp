@@ -1,5 +1,7 @@
 #include "tensor/fake_addresses.h"
 
+#include "support/runtime.h"
+
 #include <c10/util/Exception.h>
 
 #include <array>
@@ -102,15 +104,14 @@ struct AddressSpace {
 
 constexpr int kSmallBits = 37;
 
-AddressSpace& small() {
-  static auto* space = new AddressSpace{kSmallBits, SlotTable(uint32_t{1} << (62 - kSmallBits))};
-  return *space;
-}
+struct AddressSpaces {
+  AddressSpace small{kSmallBits, SlotTable(uint32_t{1} << (62 - kSmallBits))};
+  AddressSpace large{kMaxAddressBits, SlotTable(uint32_t{1} << (62 - kMaxAddressBits))};
+};
 
-AddressSpace& large() {
-  static auto* space =
-      new AddressSpace{kMaxAddressBits, SlotTable(uint32_t{1} << (62 - kMaxAddressBits))};
-  return *space;
+AddressSpace& address_space(bool is_small) {
+  auto& spaces = part<AddressSpaces>();
+  return is_small ? spaces.small : spaces.large;
 }
 
 uint64_t bits_of(const void* address) {
@@ -118,7 +119,7 @@ uint64_t bits_of(const void* address) {
 }
 
 AddressSpace& space_of(uint64_t bits) {
-  return (bits & kLargeBit) != 0 ? large() : small();
+  return address_space((bits & kLargeBit) == 0);
 }
 
 uint32_t number_of(uint64_t bits) {
@@ -129,7 +130,7 @@ uint32_t number_of(uint64_t bits) {
 
 void* allocate_fake_address(Variable& variable, int64_t nbytes) {
   const bool is_small = nbytes >> kSmallBits == 0;
-  auto& space = is_small ? small() : large();
+  auto& space = address_space(is_small);
   const uint64_t number = space.slots.allocate(variable);
   // NOLINTNEXTLINE(performance-no-int-to-ptr): an identifier in the form of an address
   return reinterpret_cast<void*>(kFakeBit | (is_small ? 0 : kLargeBit) | number << space.byte_bits);

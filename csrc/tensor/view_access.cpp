@@ -3,13 +3,15 @@
 #include "graph/call_spec_cache.h"
 #include "graph/pending_trace.h"
 #include "graph/view_spec.h"
+#include "support/runtime.h"
 
 namespace ftm {
 namespace {
 
-CallSpecCache& view_specs() { // guarded by the recorder's lock
-  static auto* specs = new CallSpecCache();
-  return *specs;
+struct ViewSpecs final : CallSpecCache {}; // guarded by the recorder's lock
+
+CallSpecCache& view_specs() {
+  return part<ViewSpecs>();
 }
 
 enum class ViewOp : uint8_t { view, update, bitcast, memory_order };

@@ -25,7 +25,6 @@ void register_device() {
   register_profiler();
   register_lazy_executor();
   register_lazy_backend();
-  install_fork_handlers();
 }
 
 } // namespace ftm

@@ -13,6 +13,7 @@
 #include "support/device_index.h"
 #include "support/shutdown.h"
 #include "support/metrics.h"
+#include "support/runtime.h"
 #include "support/gil.h"
 #include "support/strict_mode.h"
 #include "random/generator.h"
@@ -29,7 +30,6 @@
 #include "program/machine.h"
 #include "program/program_table.h"
 #include "sync/optimizer_step.h"
-#include "partition/unrolled_loops.h"
 #include "tensor/storage_variable.h"
 #include "tensor/tensor_access.h"
 #include "torch/autograd_shutdown.h"
@@ -242,8 +242,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "_empty_cache",
       [] {
-        clear_programs();
-        clear_loop_history();
+        Runtime::instance().reset();
         empty_memory_pool();
       },
       no_gil);
@@ -260,7 +259,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));
   m.def("_set_loop_length", torch::wrap_pybind_function([](int64_t calls) {
           set_loop_length(calls);
-          clear_loop_history();
+          Runtime::instance().reset();
         }));
   m.def("_set_max_in_flight", torch::wrap_pybind_function(&set_max_in_flight));
   m.def("_set_executor", torch::wrap_pybind_function(&set_executor));
@@ -272,13 +271,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_library_folders", &set_library_folders);
   m.def("_set_program_limit", torch::wrap_pybind_function(&set_program_limit));
   m.def("_program_count", &program_count);
-  m.def(
-      "_clear_programs",
-      [] {
-        clear_programs();
-        clear_loop_history();
-      },
-      no_gil);
+  m.def("_reset", [] { Runtime::instance().reset(); }, no_gil);
   m.def("_in_bad_fork", &in_bad_fork);
   m.def("_device_count", &device_count);
   m.def("_set_device_count", torch::wrap_pybind_function(&set_device_count));

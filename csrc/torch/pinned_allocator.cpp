@@ -1,5 +1,7 @@
 #include "torch/pinned_allocator.h"
 
+#include "support/runtime.h"
+
 #include <ATen/core/CachingHostAllocator.h>
 
 #include <cstdlib>
@@ -19,13 +21,8 @@ struct PinnedBlocks {
   at::HostStats statistics;
 };
 
-PinnedBlocks& pinned_blocks() {
-  static auto* blocks = new PinnedBlocks; // outlives every tensor
-  return *blocks;
-}
-
 void free_pinned(void* data) {
-  auto& blocks = pinned_blocks();
+  auto& blocks = part<PinnedBlocks>();
   {
     const std::lock_guard<std::mutex> guard(blocks.mutex);
     const auto found = blocks.sizes.find(static_cast<const char*>(data));
@@ -50,7 +47,7 @@ struct PinnedAllocator final : at::HostAllocator {
     TORCH_CHECK_WITH(
         OutOfMemoryError, data != nullptr, "out of memory: tried to allocate ", bytes,
         " bytes of pinned host memory");
-    auto& blocks = pinned_blocks();
+    auto& blocks = part<PinnedBlocks>();
     const std::lock_guard<std::mutex> guard(blocks.mutex);
     blocks.sizes.emplace(static_cast<const char*>(data), size);
     blocks.statistics.active_requests.increase(1);
@@ -68,7 +65,7 @@ struct PinnedAllocator final : at::HostAllocator {
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
   at::HostStats get_stats() override {
-    auto& blocks = pinned_blocks();
+    auto& blocks = part<PinnedBlocks>();
     const std::lock_guard<std::mutex> guard(blocks.mutex);
     return blocks.statistics;
   }
@@ -82,7 +79,7 @@ struct PinnedAllocator final : at::HostAllocator {
  private:
   template <typename Change>
   static void change_stats(Change change) {
-    auto& blocks = pinned_blocks();
+    auto& blocks = part<PinnedBlocks>();
     const std::lock_guard<std::mutex> guard(blocks.mutex);
     change(blocks.statistics.active_requests);
     change(blocks.statistics.active_bytes);
@@ -99,7 +96,7 @@ at::Allocator* host_allocator() {
 
 bool is_pinned(const void* address) {
   const auto* byte = static_cast<const char*>(address);
-  auto& blocks = pinned_blocks();
+  auto& blocks = part<PinnedBlocks>();
   const std::lock_guard<std::mutex> guard(blocks.mutex);
   auto above = blocks.sizes.upper_bound(byte);
   return above != blocks.sizes.begin() && byte < std::prev(above)->first + std::prev(above)->second;

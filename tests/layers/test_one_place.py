@@ -53,10 +53,24 @@ def test_one_place_in_the_compiler(pattern: str, places: str) -> None:
     [
         # Forms are kept by ops, and by windows for theirs, in one kind of cache.
         (r"flat_hash_map<uint64_t, std::vector<Entry>>", "graph/call_spec_cache.h"),
-        (r"CallSpecCache specs\b|new CallSpecCache\b", "ops/op_info.h tensor/view_access.cpp"),
+        (r"CallSpecCache specs\b|: CallSpecCache\b", "ops/op_info.h tensor/view_access.cpp"),
         # Parameters and results of calls are numbered in one way.
         (r"% 2 (==|!=) 0", "graph/value_id.h"),
     ],
 )
 def test_one_place_in_the_recorder(pattern: str, places: str) -> None:
     assert naming(pattern, RECORDER) == set(places.split())
+
+
+def test_state_is_owned_by_the_runtime() -> None:
+    """What lives as long as the process is a part of the runtime, or an object that PyTorch keeps."""
+    kept_by_pytorch = (
+        "dispatch/custom_ops dispatch/register_ops kernels/copy memory/buffer random/generator"
+        " torch/device_guard torch/device_hooks torch/ltc_backend torch/ltc_executor"
+        " torch/pinned_allocator torch/storage_allocator"
+    )
+    collectives = "distributed/collective_tokens distributed/waiters execute/host_collective"
+    read_only = "dispatch/unboxed_kernels"
+    allowed = f"{kept_by_pytorch} {collectives} {read_only} support/runtime".split()
+    leaked = naming(r"^ *static (const )?auto\* ?\w+ =\s+new ", RECORDER)
+    assert leaked <= {f"{name}.cpp" for name in allowed}

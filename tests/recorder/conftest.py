@@ -48,4 +48,4 @@ def executor(request: pytest.FixtureRequest) -> Iterator[str]:
 def forgotten(executor: str) -> None:
     """Start without cached programs and without a history of loops."""
     _C._sync(True)
-    _C._clear_programs()
+    _C._reset()

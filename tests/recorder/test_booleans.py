@@ -54,7 +54,7 @@ def test_like_the_cpu(name: str, dtype: torch.dtype) -> None:
 
 def test_both_run_one_program() -> None:
     _C._sync(True)
-    _C._clear_programs()
+    _C._reset()
     _C._reset_counters()
     x = torch.tensor([0.0, 1.0]).to("ftm")
     for boolean in (True, False, True):

@@ -100,7 +100,7 @@ def test_kaiser_windows(arguments: tuple[object, ...]) -> None:
 def test_the_value_of_a_bool_makes_no_program(dtype: torch.dtype) -> None:
     x = torch.arange(4.0, device="ftm")
     _C._sync(True)
-    _C._clear_programs()
+    _C._reset()
     for value in (True, False, True):
         filled = torch.full((4,), value, dtype=dtype, device="ftm")
         assert torch.where(x > 1, filled, filled == 0).tolist() == [not value] * 2 + [value] * 2

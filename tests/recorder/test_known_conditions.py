@@ -17,7 +17,7 @@ from ftm_lazy import _C
 @pytest.fixture(autouse=True)
 def counted() -> None:
     _C._sync(True)
-    _C._clear_programs()
+    _C._reset()
     _C._reset_counters()
 
 

@@ -17,7 +17,7 @@ INSTANCE_BYTES = 32 << 20
 
 @pytest.fixture(autouse=True)
 def no_programs() -> None:
-    _C._clear_programs()
+    _C._reset()
     _C._reset_counters()
 
 
@@ -173,7 +173,7 @@ def test_equal_hash_exactly_for_equal_programs(
     """Two random programs: the second hits the cache exactly when its text is the first one's."""
     cpu = [torch.arange(4.0).reshape(2, 2) + 10 * i for i in range(3)]
     inputs = [tensor.to("ftm") for tensor in cpu]
-    _C._clear_programs()
+    _C._reset()
     seen: list[str] = []
     for seed, chosen in (
         (first, [0, 1, 2]),

@@ -118,7 +118,7 @@ def test_cut_or_not_the_results_are_equal(
     whole = [results(program, "ftm", count) for count in COUNTS]
     _C._sync(True)
     _C._set_loop_length(700)
-    _C._clear_programs()
+    _C._reset()
     (before,) = counters("unrolled")
     for count, expected in zip(COUNTS, whole, strict=True):
         torch.testing.assert_close(results(program, "ftm", count), expected, rtol=1e-5, atol=1e-6)
@@ -138,7 +138,7 @@ def iterated(x: Tensor, count: int) -> Tensor:
 def x() -> Tensor:
     made = torch.ones(3, device="ftm")
     _C._sync(True)
-    _C._clear_programs()
+    _C._reset()
     _C._reset_counters()
     return made
 

@@ -156,7 +156,7 @@ def test_long_bodies_are_cut_at_once_and_in_another_order(seed: int) -> None:
     ]
     _C._set_loop_length(0)
     whole = run("ftm", steps, MOST)
-    _C._clear_programs()
+    _C._reset()
     _C._set_loop_length(100_000)  # the trace is not cut while it grows
     run("ftm", steps[:2], 1)  # that holds for the trace after this one
     before = _C._counters().get("unrolled", 0)

@@ -30,7 +30,7 @@ WINDOWS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.fixture(autouse=True)
 def no_programs() -> None:
-    _C._clear_programs()
+    _C._reset()
     _C._reset_counters()
 
 
