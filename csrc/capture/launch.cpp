@@ -156,7 +156,10 @@ void CapturedProgram::build() {
     built_ = true;
     return;
   }
-  const BuildResult built = build_program(hash_, trace_, {});
+  CompileRequest request;
+  request.hash = hash_;
+  request.trace = trace_;
+  const BuildResult built = build_program(request);
   if (built.interrupt) {
     std::rethrow_exception(built.interrupt);
   }

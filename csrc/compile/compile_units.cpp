@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
-#include <optional>
 #include <unordered_set>
 
 namespace ftm {
@@ -27,26 +26,26 @@ struct CompileWarnings {
   std::vector<std::string> pending;
 };
 
-// Returns the line of each call, if all lines are noted. The compiler's explanations of recompiles
-// use them.
-std::vector<std::string> noted_lines(const LaunchUnit& unit) {
-  return notes_all_locations() ? unit.job->origin.lines(unit.trace.calls.size())
-                               : std::vector<std::string>();
-}
-
-CompileRequest make_request(const LaunchUnit& unit) {
-  auto size_guess =
-      unit.any_size ? any_sizes(unit.trace.parameters)
-                    : SizeGuess{
-                          varying_dimensions(unit.trace.parameters, unit.job->inputs, unit.trains),
-                          unit.trains};
-  return {noted_lines(unit), std::move(size_guess), unit.trace_id};
+// Completes the request of a unit: which sizes may differ next time, and the line of each call if
+// all lines are noted. The compiler's explanations of recompiles use them.
+void complete_request(LaunchUnit& unit) {
+  auto& request = unit.request;
+  const auto& parameters = request.trace.parameters;
+  if (notes_all_locations()) {
+    request.locations = unit.job->origin.lines(request.trace.calls.size());
+  }
+  if (request.any_size) {
+    request.varying_dims.assign(parameters.size(), ~uint64_t{0});
+    request.trains = !parameters.empty(); // a fill has no parameters; its result has any size
+  } else {
+    request.varying_dims = varying_dimensions(parameters, unit.job->inputs, request.trains);
+  }
 }
 
 // Whether the unit is a constant fill of an optimizer's first step, for which one program serves
 // all sizes.
 bool is_fill(const LaunchUnit& unit) {
-  return unit.any_size && unit.job->inputs.empty();
+  return unit.request.any_size && unit.job->inputs.empty();
 }
 
 // Marks the dimensions of a dynamic-shape program's results that may differ in its next run. Not
@@ -64,30 +63,30 @@ void set_varying_results(const LaunchUnit& unit, const Program& program) {
 }
 
 // Whether the results of a program have fixed sizes, whatever the compiler makes of the request.
-bool has_fixed_results(const LaunchUnit& unit, const CompileRequest& request) {
-  return is_fill(unit) ||
-         (!unit.any_size && unit.trains && request.size_guess.varying_dims.empty());
+bool has_fixed_results(const LaunchUnit& unit) {
+  const auto& request = unit.request;
+  return is_fill(unit) || (!request.any_size && request.trains && request.varying_dims.empty());
 }
 
 // If several programs are to be compiled, announces those to the compiler whose requests do not
-// depend on the outcome of another compilation. Returns each unit's announced request; null if it
-// was not announced.
-std::vector<std::optional<CompileRequest>> announce(Units units) {
-  std::vector<std::optional<CompileRequest>> requests(units.size());
+// depend on the outcome of another compilation. Returns which units were announced; their requests
+// are complete.
+std::vector<bool> announce(std::vector<LaunchUnit>& units) {
+  std::vector<bool> announced(units.size());
   std::unordered_set<Hash128, Hash128Hasher> missing;
   for (const auto& unit : units) {
     if (!unit.program) {
-      missing.insert(unit.hash);
+      missing.insert(unit.request.hash);
     }
   }
   if (missing.size() < 2 || !uses_machine()) {
-    return requests;
+    return announced;
   }
-  std::vector<Announcement> all;
+  std::vector<const CompileRequest*> requests;
   // Results whose varying dimensions are known only after compilation.
   std::unordered_set<const Buffer*> undecided;
   for (size_t i = 0; i < units.size(); ++i) {
-    const auto& unit = units[i];
+    auto& unit = units[i];
     const auto is_undecided = [&](const Input& input) {
       return undecided.count(input.buffer.get()) != 0;
     };
@@ -96,25 +95,23 @@ std::vector<std::optional<CompileRequest>> announce(Units units) {
       continue;
     }
     const bool is_dependent =
-        !unit.any_size &&
+        !unit.request.any_size &&
         std::any_of(unit.job->inputs.begin(), unit.job->inputs.end(), is_undecided);
-    auto request = is_dependent ? CompileRequest() : make_request(unit);
-    if (is_dependent || !has_fixed_results(unit, request)) {
+    if (!is_dependent) {
+      complete_request(unit);
+    }
+    if (is_dependent || !has_fixed_results(unit)) {
       for (const auto& output : unit.job->outputs) {
         undecided.insert(output.get());
       }
     }
-    if (!is_dependent && missing.erase(unit.hash) != 0) {
-      all.push_back({&unit.trace, request});
-      requests[i] = std::move(request);
+    if (!is_dependent && missing.erase(unit.request.hash) != 0) {
+      requests.push_back(&unit.request);
+      announced[i] = true;
     }
   }
-  announce_to_python(all);
-  return requests;
-}
-
-BuildResult build(const LaunchUnit& unit, const std::optional<CompileRequest>& announced) {
-  return build_program(unit.hash, unit.trace, announced ? *announced : make_request(unit));
+  announce_to_python(requests);
+  return announced;
 }
 
 // Completes these jobs with an error instead of running them, so that no thread waits for them
@@ -156,13 +153,16 @@ BuildOutcome build_and_start(std::vector<LaunchUnit> units) {
   BuildOutcome outcome;
   size_t i = 0;
   try {
-    auto requests = announce(units);
+    const auto announced = announce(units);
     for (; i < units.size(); ++i) {
       BuildResult built{units[i].program, {}, {}};
       if (built.program) {
         hits.fetch_add(1);
       } else {
-        built = build(units[i], requests[i]);
+        if (!announced[i]) {
+          complete_request(units[i]);
+        }
+        built = build_program(units[i].request);
       }
       if (built.interrupt) {
         outcome.not_built = move_from(units, i);

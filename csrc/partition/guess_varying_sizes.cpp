@@ -101,14 +101,6 @@ std::vector<uint64_t> varying_dimensions(
   return found;
 }
 
-SizeGuess any_sizes(const std::vector<ValueType>& parameters) {
-  SizeGuess guess;
-  guess.varying_dims.assign(parameters.size(), ~uint64_t{0});
-  guess.trains = !parameters.empty(); // without parameters it is a fill, whose result has any size
-  guess.any_size = true;
-  return guess;
-}
-
 uint64_t varying_outside(uint64_t varies, const ValueType& result, const Buffer& buffer) {
   const auto outside = buffer.shape().sizes();
   if (varies == 0 || outside == c10::IntArrayRef(result.sizes)) {

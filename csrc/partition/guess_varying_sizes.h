@@ -4,7 +4,6 @@
 
 #include "graph/value_type.h"
 #include "memory/buffer.h"
-#include "program/compile_client.h"
 
 #include <cstdint>
 #include <vector>
@@ -17,9 +16,6 @@ namespace ftm {
 // and no dimension varies.
 std::vector<uint64_t> varying_dimensions(
     const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, bool trains);
-
-// Returns the guess that every dimension varies, for subgraphs with any_size.
-SizeGuess any_sizes(const std::vector<ValueType>& parameters);
 
 // Converts a result's varying dimensions if its buffer has other sizes outside of the program: then
 // the first dimension of size above 1 varies.

@@ -176,11 +176,12 @@ Programs partition(Graph& graph, bool is_segment, CallRange last_step) {
   return {std::move(*iterations), nullptr};
 }
 
-WholeTrace whole_trace(const Graph& graph, bool trains) {
-  WholeTrace whole{graph.hash, make_trace(graph), {}};
-  whole.request.size_guess = {
-      varying_dimensions(whole.trace.parameters, inputs_of(graph), trains), trains};
-  return whole;
+CompileRequest request_for(const Graph& graph, const PendingTrace& pending) {
+  CompileRequest request;
+  request.hash = graph.hash;
+  request.trace = make_trace(graph);
+  request.trains = pending.trains.load(std::memory_order_relaxed);
+  return request;
 }
 
 } // namespace
@@ -207,18 +208,18 @@ LaunchPlan plan_launch(PendingTrace& pending) {
   auto [partitioned, last] = partition(graph, pending.log.is_loop_segment(), pending.step.recorded);
   const size_t pieces = partitioned.subgraphs.size();
   if (pieces > 1 && is_whole_wanted(plan.hash, pieces, calls)) {
-    plan.whole = whole_trace(graph, pending.trains.load(std::memory_order_relaxed));
+    plan.whole = request_for(graph, pending);
+    plan.whole->varying_dims =
+        varying_dimensions(plan.whole->trace.parameters, inputs_of(graph), plan.whole->trains);
   }
   for (auto& subgraph : partitioned.subgraphs) {
     const bool is_found = last && &subgraph == &partitioned.subgraphs.back();
     LaunchUnit unit;
-    unit.hash = subgraph.graph.hash;
-    unit.program = is_found ? last : find_program(unit.hash, subgraph.graph);
+    unit.program = is_found ? last : find_program(subgraph.graph.hash, subgraph.graph);
     if (!unit.program) {
-      unit.trace = make_trace(subgraph.graph);
-      unit.any_size = subgraph.any_size;
-      unit.trains = pending.trains.load(std::memory_order_relaxed);
-      unit.trace_id = pending.trace_id;
+      unit.request = request_for(subgraph.graph, pending);
+      unit.request.any_size = subgraph.any_size;
+      unit.request.trace_id = pending.trace_id;
     }
     unit.job = make_job(subgraph);
     plan.units.push_back(std::move(unit));

@@ -13,25 +13,15 @@ namespace ftm {
 // One program to compile, if it is not in the table, and to launch.
 struct LaunchUnit {
   JobPtr job;
-  ProgramPtr program; // null: compile `trace`
-  Trace trace; // empty if `program` is set
-  bool trains = false; // the trace has calls that are differentiated, or a backward pass
-  bool any_size = false; // the sizes will differ next time, so compile for dynamic shapes at once
-  uint64_t trace_id = 0; // PendingTrace::trace_id
-  Hash128 hash;
-};
-
-// A trace that is launched in pieces, and whose program is to be compiled meanwhile.
-struct WholeTrace {
-  Hash128 hash;
-  Trace trace;
-  CompileRequest request;
+  ProgramPtr program; // null: compile `request`
+  CompileRequest request; // empty if `program` is set; its guess follows when it is compiled
 };
 
 // The programs of one trace.
 struct LaunchPlan {
   std::vector<LaunchUnit> units; // in launch order
-  std::optional<WholeTrace> whole;
+  // The program of the whole trace, if it is to be compiled while the trace runs in pieces.
+  std::optional<CompileRequest> whole;
   Hash128 hash; // of the whole trace
   std::vector<Value> old_graph; // nodes that are no longer used; free them without the lock
 };

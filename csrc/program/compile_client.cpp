@@ -15,12 +15,15 @@ namespace {
 PyObject* compile_function = nullptr; // owned; guarded by the GIL
 PyObject* announce_function = nullptr; // likewise
 
-py::tuple as_tuple(
-    const Trace& trace, const CompileRequest& request, const std::string& rejection = "") {
+py::bytes as_bytes(const Hash128& hash) {
+  return {reinterpret_cast<const char*>(&hash), sizeof(hash)};
+}
+
+py::tuple as_tuple(const CompileRequest& request, const std::string& rejection = "") {
   return py::make_tuple(
-      recorded_trace(trace), py::cast(request.locations), py::cast(request.size_guess.varying_dims),
-      py::bool_(request.size_guess.trains), py::bool_(request.size_guess.any_size),
-      py::int_(request.trace_id), py::str(rejection));
+      recorded_trace(request.trace), py::cast(request.locations), py::cast(request.varying_dims),
+      py::bool_(request.trains), py::bool_(request.any_size), py::int_(request.trace_id),
+      py::str(rejection), as_bytes(request.hash));
 }
 
 // Calls a Python function. No py::object is alive during the call: if the interpreter is finalized
@@ -45,7 +48,7 @@ void set_function(PyObject*& function, void* callable) {
 } // namespace
 
 FTM_CATCHES_FORCED_UNWIND CompileResult
-compile_in_python(const Trace& trace, const CompileRequest& request, const std::string& rejection) {
+compile_in_python(const CompileRequest& request, const std::string& rejection) {
   CompileResult result;
   const GilAcquire gil;
   if (compile_function == nullptr) {
@@ -53,7 +56,7 @@ compile_in_python(const Trace& trace, const CompileRequest& request, const std::
     return result;
   }
   try {
-    const py::object answer = call(compile_function, as_tuple(trace, request, rejection));
+    const py::object answer = call(compile_function, as_tuple(request, rejection));
     if (py::isinstance<py::tuple>(answer)) {
       const auto executable = answer.cast<py::tuple>();
       result.image = executable[0].cast<py::bytes>();
@@ -74,7 +77,7 @@ compile_in_python(const Trace& trace, const CompileRequest& request, const std::
 }
 
 FTM_CATCHES_FORCED_UNWIND void announce_to_python(
-    const std::vector<Announcement>& announced, std::function<void()> done) {
+    const std::vector<const CompileRequest*>& announced, std::function<void()> done) {
   const GilAcquire gil;
   if (announce_function == nullptr) {
     return;
@@ -82,7 +85,7 @@ FTM_CATCHES_FORCED_UNWIND void announce_to_python(
   try {
     py::tuple all(announced.size());
     for (size_t i = 0; i < announced.size(); ++i) {
-      all[i] = as_tuple(*announced[i].trace, announced[i].request);
+      all[i] = as_tuple(*announced[i]);
     }
     const py::object callback = done ? py::object(py::cpp_function(std::move(done))) : py::none();
     call(announce_function, py::make_tuple(std::move(all), callback));

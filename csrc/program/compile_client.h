@@ -24,32 +24,26 @@ struct CompileResult {
   std::exception_ptr interrupt;
 };
 
-// A guess at which sizes differ in the next trace of the same structure.
-struct SizeGuess {
-  std::vector<uint64_t> varying_dims; // by parameter: bit mask of dimensions; empty if none varies
-  bool trains = false; // a training step, so sizes of tensors that it creates are fixed too
-  bool any_size = false; // each of these dimensions varies independently, and may be 1
-};
-
+// A program to compile, with a guess at the sizes that differ in the next trace of the same
+// structure.
 struct CompileRequest {
-  std::vector<std::string> locations; // user's line of each call, or ""; empty if not noted
-  SizeGuess size_guess;
+  Hash128 hash; // of the trace
+  Trace trace;
   uint64_t trace_id = 0; // of the trace that the program is a part of, for statistics
+  bool trains = false; // a training step, so sizes of tensors that it creates are fixed too
+  bool any_size = false; // each varying dimension varies independently, and may be 1
+  std::vector<uint64_t> varying_dims; // by parameter: bit mask of dimensions; empty if none varies
+  std::vector<std::string> locations; // user's line of each call, or ""; empty if not noted
 };
 
-struct Announcement {
-  const Trace* trace;
-  CompileRequest request;
-};
-
-// Compiles a trace. Acquires the GIL. Never throws. `rejection` is the reason why the machine
-// rejected the image of an earlier call for this trace; empty on the first call.
-CompileResult compile_in_python(
-    const Trace& trace, const CompileRequest& request, const std::string& rejection);
-// Announces traces that will be compiled, in this order. `done` is called after each that compiled,
-// on any thread; if the compiler cannot work ahead, at once. Acquires the GIL. Never throws.
+// Compiles a program. Acquires the GIL. Never throws. `rejection` is the reason why the machine
+// rejected the image of an earlier call for this request; empty on the first call.
+CompileResult compile_in_python(const CompileRequest& request, const std::string& rejection);
+// Announces programs that will be compiled, in this order. `done` is called after each that
+// compiled, on any thread; if the compiler cannot work ahead, at once. Acquires the GIL. Never
+// throws.
 void announce_to_python(
-    const std::vector<Announcement>& announced, std::function<void()> done = nullptr);
+    const std::vector<const CompileRequest*>& announced, std::function<void()> done = nullptr);
 // Sets the compiler's functions, each a PyObject* or null. Needs the GIL.
 void set_compile_functions(void* compile, void* announce);
 

@@ -173,15 +173,15 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
 
 namespace {
 
-BuildResult compile(const Trace& trace, const CompileRequest& request) {
+BuildResult compile(const CompileRequest& request) {
   BuildResult built;
-  auto program = std::make_shared<Program>(trace);
+  auto program = std::make_shared<Program>(request.trace);
   if (machine_enabled) {
     static auto& failures = counter("compile_failures");
-    CompileResult result = compile_in_python(trace, request, "");
+    CompileResult result = compile_in_python(request, "");
     const std::string rejection = load_into(*program, result);
     if (!rejection.empty()) { // the cached file may be damaged: let the compiler make it again
-      result = compile_in_python(trace, request, rejection);
+      result = compile_in_python(request, rejection);
       result.error += load_into(*program, result);
     }
     if (result.interrupt) {
@@ -203,17 +203,18 @@ BuildResult compile(const Trace& trace, const CompileRequest& request) {
 
 } // namespace
 
-BuildResult build_program(const Hash128& hash, const Trace& trace, const CompileRequest& request) {
+BuildResult build_program(const CompileRequest& request) {
   auto& table = part<ProgramTable>();
   try {
-    if (auto program = table.find_or_begin_build(hash)) { // another thread has built it meanwhile
+    if (auto program =
+            table.find_or_begin_build(request.hash)) { // another thread has built it meanwhile
       return {std::move(program), "", nullptr};
     }
   } catch (const std::exception&) {
     return {nullptr, "", std::current_exception()};
   }
-  BuildResult built = compile(trace, request);
-  table.end_build(hash, built.program);
+  BuildResult built = compile(request);
+  table.end_build(request.hash, built.program);
   return built;
 }
 

@@ -70,9 +70,9 @@ struct BuildResult {
   std::string failure; // why compilation failed; the reference executor runs the program then
   std::exception_ptr interrupt; // exception that interrupted the compiler
 };
-// Returns the program of a trace, and compiles it if it is not in the table. If another thread is
+// Returns the program of a request, and compiles it if it is not in the table. If another thread is
 // compiling it, waits for that one. Must not be called under the recorder's lock.
-BuildResult build_program(const Hash128& hash, const Trace& trace, const CompileRequest& request);
+BuildResult build_program(const CompileRequest& request);
 // Counts a run on the reference executor of a program whose compilation failed. Throws in strict
 // mode.
 void count_op_by_op_run(const Program& program);

@@ -81,9 +81,7 @@ void launch(PendingTrace& pending, CutReason why) {
   }
   build(std::move(plan.units), why);
   if (plan.whole && uses_machine() && !is_takeover_deterministic()) {
-    announce_to_python({{&plan.whole->trace, plan.whole->request}}, [hash = plan.whole->hash] {
-      set_whole_compiled(hash);
-    });
+    announce_to_python({&*plan.whole}, [hash = plan.whole->hash] { set_whole_compiled(hash); });
   } else if (plan.whole) {
     set_whole_compiled(plan.whole->hash);
   }

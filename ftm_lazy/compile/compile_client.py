@@ -58,6 +58,7 @@ class CompileRequest:
         whole: A number shared by all pieces of one trace; 0 for a trace that is not split.
         refused: Why the machine rejected the image of the previous call for this trace. That image
             is not taken from the cache again.
+        hash: The recorder's structural hash of the trace; empty if another caller made the request.
     """
 
     trace: Trace
@@ -67,6 +68,12 @@ class CompileRequest:
     any_size: bool = False
     whole: int = 0
     refused: str = ""
+    hash: bytes = b""
+
+    @property
+    def key(self) -> bytes | str:
+        """The key of the request in this process. The text would cost 2 us for each operation."""
+        return self.hash or self.text
 
     @functools.cached_property
     def text(self) -> str:
@@ -146,7 +153,7 @@ class CompileClient:
         announced = [CompileRequest(trace_of(trace), *fields) for trace, *fields in requests]
         self._ahead.announce(
             [
-                (request.text, frozenset(node.op for node in request.trace.nodes), request)
+                (request.key, frozenset(node.op for node in request.trace.nodes), request)
                 for request in announced
             ],
             done,
@@ -207,7 +214,7 @@ class CompileClient:
             for watch in self._watchers:
                 watch(request.trace)
             with contextlib.suppress(WorkerError):  # compiling it here raises the error again
-                result = self._ahead.take(request.text)
+                result = self._ahead.take(request.key)
         if result is None:
             result = self._find_or_compile(request)
         if _C._is_profiling():

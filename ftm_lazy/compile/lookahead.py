@@ -31,7 +31,7 @@ M = TypeVar("M")
 class _AnnouncedTrace(Generic[R, M]):
     """An announced piece and the state of its compilation."""
 
-    key: str
+    key: bytes | str
     operations: frozenset[str]
     request: R
     started: bool = False
@@ -73,7 +73,7 @@ class Lookahead(Generic[R, M]):
 
     def announce(
         self,
-        requests: Sequence[tuple[str, frozenset[str], R]],
+        requests: Sequence[tuple[bytes | str, frozenset[str], R]],
         done: Callable[[], object] | None = None,
     ) -> None:
         """Start compiling pieces that will be requested in this order.
@@ -106,7 +106,7 @@ class Lookahead(Generic[R, M]):
             with contextlib.suppress(RuntimeError):
                 worker.start()
 
-    def take(self, key: str) -> M | None:
+    def take(self, key: bytes | str) -> M | None:
         """Remove a piece from the announcements and return its result.
 
         Args:
