@@ -56,6 +56,23 @@ def policy(device: str) -> Step:
     return step
 
 
+def actor_critic(device: str) -> Step:
+    """Return a step of an agent as in Stable-Baselines3: nothing is read before all is recorded."""
+    torch.manual_seed(0)
+    actor, critic = mlp(4, 64, 64, 2).to(device), mlp(4, 64, 64, 1).to(device)
+    observation = torch.randn(1, 4)
+
+    @torch.no_grad()
+    def step() -> object:
+        seen = observation.to(device)
+        actions = torch.distributions.Categorical(logits=actor(seen), validate_args=False)
+        value, action = critic(seen), actions.sample()
+        log_prob = actions.log_prob(action)
+        return action.cpu(), value.cpu(), log_prob.cpu()
+
+    return step
+
+
 def training(batch: int, *widths: int) -> Callable[[str], Step]:
     """Return a maker of AdamW steps that read the loss."""
 
@@ -81,6 +98,7 @@ def training(batch: int, *widths: int) -> Callable[[str], Step]:
 STEPS: dict[str, Callable[[str], Step]] = {
     "inference, MLP 64-128-128-4": inference,
     "sample an action, MLP 4-64-64-2": policy,
+    "act and value, MLPs 4-64-64": actor_critic,
     "train MLP 64-128-128-4, batch 1": training(1, 64, 128, 128, 4),
     "train MLP 784-128-10, batch 64": training(64, 784, 128, 10),
 }

@@ -1,5 +1,7 @@
 #include "graph/ordered_graph.h"
 
+#include <c10/util/flat_hash_map.h>
+
 #include <algorithm>
 
 namespace ftm {
@@ -63,7 +65,7 @@ class Numbering {
 
   Graph& graph_;
   uint32_t walk_;
-  std::unordered_map<const Buffer*, c10::SmallVector<int32_t, 1>> by_buffer_;
+  ska::flat_hash_map<const Buffer*, c10::SmallVector<int32_t, 1>> by_buffer_;
 };
 
 } // namespace

@@ -11,9 +11,10 @@
 #include "partition/unrolled_loops.h"
 #include "tensor/storage_variable.h"
 
+#include <c10/util/flat_hash_map.h>
+
 #include <algorithm>
 #include <iterator>
-#include <unordered_map>
 
 namespace ftm {
 namespace {
@@ -59,6 +60,7 @@ const BufferPtr& buffer_of(const Value& data) {
 
 std::vector<Input> inputs_of(const Graph& graph) {
   std::vector<Input> inputs;
+  inputs.reserve(graph.parameters.size());
   for (const auto* parameter : graph.parameters) {
     const auto itemsize = static_cast<int64_t>(c10::elementSize(parameter->type(0).dtype));
     inputs.emplace_back(parameter->buffer(), parameter->offset() * itemsize);
@@ -84,6 +86,7 @@ JobPtr make_job(Subgraph& subgraph) {
   auto job = std::make_shared<Job>();
   add_collectives(job, subgraph.graph);
   job->inputs = inputs_of(subgraph.graph);
+  job->outputs.reserve(subgraph.outputs.size());
   for (const auto& output : subgraph.outputs) {
     job->outputs.push_back(buffer_of(output));
   }
@@ -101,9 +104,16 @@ JobPtr make_job(Subgraph& subgraph) {
 void note_old_values(
     const PendingValues& values, const PartitionedGraph& partitioned,
     std::vector<LaunchUnit>& units) {
-  std::vector<std::unordered_map<const Buffer*, int32_t>> inputs(units.size());
+  const auto overwrites = [](const VariableData* variable) {
+    return variable->old_buffer != nullptr;
+  };
+  if (std::none_of(values.variables.begin(), values.variables.end(), overwrites)) {
+    return; // as in inference
+  }
+  std::vector<ska::flat_hash_map<const Buffer*, int32_t>> inputs(units.size());
   for (size_t k = 0; k < units.size(); ++k) {
     const auto& job = *units[k].job;
+    inputs[k].reserve(job.inputs.size());
     for (size_t i = 0; i < job.inputs.size(); ++i) {
       inputs[k].emplace(job.inputs[i].buffer.get(), static_cast<int32_t>(i));
     }

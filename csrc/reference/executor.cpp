@@ -3,13 +3,14 @@
 #include "ops/schema_annotations.h"
 #include "reference/random_ops.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <bit>
 
 // Functions of OpenMP's runtime. Null if PyTorch uses another runtime.
@@ -24,14 +25,11 @@ at::Scalar scalar_value(OperandSlot::Kind kind, uint64_t bits) {
                                                  : at::Scalar(static_cast<int64_t>(bits));
 }
 
-at::Tensor wrapped_number(const at::Scalar& value) {
-  auto tensor = at::scalar_tensor(value, value.type());
-  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return tensor;
-}
-
 bool takes_tensor(const c10::Argument& argument) {
-  return argument.real_type()->str().rfind("Tensor", 0) == 0;
+  const auto& type = argument.real_type();
+  const auto* optional = type->castRaw<c10::OptionalType>();
+  return (optional != nullptr ? optional->getElementType() : type)->kind() ==
+         c10::TypeKind::TensorType;
 }
 
 // Adapts results of embedding_bag to the shapes that the meta kernel inferred. The CPU kernel omits
@@ -80,14 +78,15 @@ class ReferenceRun {
 
   ReferenceResults run(void (*before_call)()) {
     find_last_uses();
+    auto dead = deaths_.begin();
     ReferenceResults results;
     for (size_t i = 0; i < trace_.calls.size() && !results.failure; ++i) {
       const size_t computed = values_.size();
       before_call();
       try {
         run_call(trace_.calls[i]);
-        for (const int64_t dead : dying_[i]) {
-          values_[dead].reset();
+        for (; dead != deaths_.end() && dead->call == i; ++dead) {
+          values_[dead->value].reset();
         }
       } catch (const std::exception& error) {
         results.failure = failure_from(error, where(i));
@@ -109,29 +108,34 @@ class ReferenceRun {
            origin_.record_text(call) + ")";
   }
 
-  // Finds the values to free after each call. Values are numbered by call result.
+  // A value, by the number of its call result, and the call after which it is freed.
+  struct Death {
+    size_t call;
+    size_t value;
+  };
+
   void find_last_uses() {
-    std::vector<int64_t> last_use;
+    constexpr size_t kNever = SIZE_MAX;
     for (size_t i = 0; i < trace_.calls.size(); ++i) {
       const auto& call = trace_.calls[i];
-      last_use.resize(last_use.size() + call.spec->results.size(), static_cast<int64_t>(i));
+      for (size_t result = 0; result < call.spec->results.size(); ++result) {
+        deaths_.push_back({i, deaths_.size()});
+      }
       for (const auto operand : call.operands) {
         if (!operand.is_parameter()) {
-          last_use[operand.index()] = static_cast<int64_t>(i);
+          deaths_[operand.index()].call = i;
         }
       }
     }
+    values_.reserve(deaths_.size());
     for (const auto result : trace_.results) {
       if (!result.is_parameter()) {
-        last_use[result.index()] = -1;
+        deaths_[result.index()].call = kNever;
       }
     }
-    dying_.resize(trace_.calls.size());
-    for (size_t number = 0; number < last_use.size(); ++number) {
-      if (last_use[number] >= 0) {
-        dying_[last_use[number]].push_back(static_cast<int64_t>(number));
-      }
-    }
+    std::sort(deaths_.begin(), deaths_.end(), [](const Death& a, const Death& b) {
+      return a.call < b.call;
+    });
   }
 
   const at::Tensor& value(ValueNumber number) const {
@@ -224,8 +228,9 @@ class ReferenceRun {
         if (slot.element == 1) {
           scalar = c10::complex<double>(real_part, scalar.toDouble());
         }
-        filled = takes_tensor(schema[slot.argument]) ? c10::IValue(wrapped_number(scalar))
-                                                     : c10::IValue(scalar);
+        filled = takes_tensor(schema[slot.argument])
+                     ? c10::IValue(at::native::wrapped_scalar_tensor(scalar))
+                     : c10::IValue(scalar);
       }
       if (slot.element >= 0 && slot.kind == OperandSlot::Kind::value) {
         stack[slot.argument].toOptionalTensorList().set(slot.element, filled.toTensor());
@@ -278,7 +283,7 @@ class ReferenceRun {
   const std::vector<uint64_t>& scalars_;
   const Origin& origin_;
   std::vector<at::Tensor> values_;
-  std::vector<std::vector<int64_t>> dying_; // values to free, by call
+  std::vector<Death> deaths_; // by call
   size_t next_scalar_ = 0;
 };
 
