@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from torch.storage import _dtype_to_storage_type_map, _LegacyStorage
@@ -14,15 +14,15 @@ class _FtmLegacyStorage(_LegacyStorage):
     """Legacy storage that, as CUDA's, refuses to be built from host memory."""
 
     @classmethod
-    def from_buffer(cls, *args: Any, **kwargs: Any) -> NoReturn:
+    def from_buffer(cls, *args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError("from_buffer: Not available for ftm storage")
 
     @classmethod
-    def _new_with_weak_ptr(cls, *args: Any, **kwargs: Any) -> NoReturn:
+    def _new_with_weak_ptr(cls, *args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError("_new_with_weak_ptr: Not available for ftm storage")
 
     @classmethod
-    def _new_shared_filename(cls, *args: Any, **kwargs: Any) -> NoReturn:
+    def _new_shared_filename(cls, *args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError("_new_shared_filename: Not available for ftm storage")
 
 

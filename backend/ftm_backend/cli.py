@@ -67,7 +67,7 @@ class _Verbosity:
 class _Version(argparse.Action):
     """Print the version of ftm and exit; it is looked up only then."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> NoReturn:
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> NoReturn:
         print(f"ftm {version()}")
         parser.exit()
 

@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _load(given: argparse.Namespace) -> tuple[Any, list[Any]]:
+def _load(given: argparse.Namespace) -> tuple[object, list[object]]:
     """Return the model and example inputs; an exported model needs none."""
     import torch
 
@@ -135,7 +135,7 @@ def _check_inputs(given: argparse.Namespace, model: Any) -> None:
         )
 
 
-def _example(text: str) -> Any:
+def _example(text: str) -> object:
     import torch
 
     from ftm_lazy.frontends.array_program import DTYPES_OF_TORCH
@@ -170,7 +170,7 @@ def _without_traceback(message: str) -> str:
     return message.strip() or "it raises a RuntimeError"
 
 
-def _compile(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:
+def _compile(given: argparse.Namespace, model: object, inputs: list[object]) -> str:
     """Write the output file, and return the text for standard output."""
     from ftm_lazy.frontends.captured_model import capture_model
     from ftm_lazy.frontends.ftm_compiler import FTMCompiler
