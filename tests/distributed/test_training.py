@@ -45,14 +45,18 @@ def _trained(output: str, rank: int) -> tuple[list[float], list[tuple[int, int]]
     ],
 )
 def test_losses_are_those_of_gloo(torchrun, way, model, programs) -> None:
-    """Over 20 steps. A step is one program, and nothing compiles after the second step."""
+    """Over 20 steps. A step is one program, and nothing compiles after the second step.
+
+    After the third with DDP, which rebuilds its buckets in the second.
+    """
+    first = 2 if way == "ddp" else 1
     on_device, on_cpu = (torchrun(PROGRAM, way, model, device) for device in ("ftm", "cpu"))
     for rank in range(2):
         losses, steps = _trained(on_device, rank)
         assert losses == pytest.approx(_trained(on_cpu, rank)[0], abs=1e-5)
-        assert [compiles for _, compiles in steps[1:]] == [0] * 18
+        assert {compiles for _, compiles in steps[first:]} == {0}, steps
         if programs is not None:
-            assert [count for count, _ in steps[1:]] == [programs] * 18
+            assert {count for count, _ in steps[first:]} == {programs}, steps
 
 
 ACCELERATE = """
