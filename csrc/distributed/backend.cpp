@@ -6,6 +6,7 @@
 #include "partition/whole_programs.h"
 #include "support/event_log.h"
 #include "support/gil.h"
+#include "support/shutdown.h"
 #include "sync/cut_trace.h"
 
 #include <ATen/ops/empty.h>
@@ -136,6 +137,15 @@ GroupBackend::GroupBackend(
     make_takeover_deterministic();
   }
   init();
+}
+
+// While the interpreter is finalized, a thread of the carrier may be parked with the carrier's lock,
+// as it needed the GIL to release a tensor (support/shutdown.h). The carrier's destructor would wait
+// for that lock forever, so the carrier lives until the process is gone.
+GroupBackend::~GroupBackend() {
+  if (is_shutting_down()) {
+    carrier_.release();
+  }
 }
 
 Describe GroupBackend::prepare(Collective& collective) {

@@ -44,6 +44,7 @@ class GroupBackend final : public c10d::Backend {
   GroupBackend(
       const StorePtr& store, int rank, int size, std::chrono::milliseconds timeout,
       MakeCarrier make_carrier);
+  ~GroupBackend() override;
 
   const std::string getBackendName() const override { return "ftm"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
