@@ -139,9 +139,9 @@ GroupBackend::GroupBackend(
   init();
 }
 
-// While the interpreter is finalized, a thread of the carrier may be parked with the carrier's lock,
-// as it needed the GIL to release a tensor (support/shutdown.h). The carrier's destructor would wait
-// for that lock forever, so the carrier lives until the process is gone.
+// While the interpreter is finalized, a thread of the carrier may be parked with the carrier's
+// lock, as it needed the GIL to release a tensor (support/shutdown.h). The carrier's destructor
+// would wait for that lock forever, so the carrier lives until the process is gone.
 GroupBackend::~GroupBackend() {
   if (is_shutting_down()) {
     carrier_.release();
