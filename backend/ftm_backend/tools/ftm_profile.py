@@ -105,13 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"--core {given.core}: {given.program} is modelled on {profile.cores} cores, "
             "counted from 0"
         )
-    if given.svg:
-        cores = None if given.core is None else [given.core]
-        write(given.svg, svg(profile, window, cores))
-    if given.html:
-        write(given.html, html(profile, window))
-    if given.chrome:
-        write(given.chrome, chrome_trace(profile))
+    _draw(profile, window, given)
     if given.ranks is not None:
         say(_scaling(profile, given))
     elif given.compare or given.compare_machine:
@@ -122,6 +116,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         say(_json([profile]) if given.json else profile.table())
     return 0
+
+
+def _draw(
+    profile: cycle_model.CycleProfile,
+    window: tuple[float, float] | None,
+    given: argparse.Namespace,
+) -> None:
+    if given.svg:
+        cores = None if given.core is None else [given.core]
+        write(given.svg, svg(profile, window, cores))
+    if given.html:
+        write(given.html, html(profile, window))
+    if given.chrome:
+        write(given.chrome, chrome_trace(profile))
 
 
 def _scaling(profile: cycle_model.CycleProfile, given: argparse.Namespace) -> str:
