@@ -17,6 +17,8 @@ from docs.page_blocks import MARK, ROOT, Page
 
 DOCS = ROOT / "docs"
 RUN_ELSEWHERE = {"shapes": "tests/docs/test_shapes.py counts the programs of each example"}
+MEASURES = {"profiling"}
+"""Pages whose code compares measured times."""
 PAGES = [Page.read(path) for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "_build"]
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]\d+)?")
 
@@ -46,7 +48,11 @@ def run(page: Page, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page.outputs and page.path.stem not in RUN_ELSEWHERE],
+    [
+        pytest.param(page, marks=pytest.mark.alone if page.path.stem in MEASURES else ())
+        for page in PAGES
+        if page.outputs and page.path.stem not in RUN_ELSEWHERE
+    ],
     ids=name_of,
 )
 def test_code_runs_and_prints_what_the_page_shows(page: Page, tmp_path: Path) -> None:
