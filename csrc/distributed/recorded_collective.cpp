@@ -131,13 +131,13 @@ class RecordedCollective final : public HostCollective,
   }
 
   void end(const FailurePtr& failure) override {
-    bool has_run = false;
+    bool is_pending = false;
     {
       const std::lock_guard<std::mutex> guard(mutex_);
-      has_run = is_complete_;
+      is_pending = result_ == nullptr && !is_complete_;
       job_.reset();
     }
-    if (!has_run) {
+    if (is_pending) {
       complete(failure);
     }
   }
