@@ -550,3 +550,13 @@ def test_members_with_other_ones_tell_which_sizes_vary() -> None:
     assert best.first_sight
     for b in (2, 5, 12):
         assert best.relation.values(_numbers(boxes(1, b))) is not None
+
+
+def test_a_fractional_argument_is_no_size() -> None:
+    general = _general(
+        "trace\n  %0 = param i64[4]\n"
+        "  %1 = aten::arange.start_step(start=0, end=3.0, step=1, dtype=f32) : f32[3]\n"
+        "  %2 = aten::neg(self=%0) : i64[4]\n  return %1, %2\n",
+        (1,),
+    )
+    assert "end=3.0, step=1, dtype=f32) : f32[3]\n" in general

@@ -19,6 +19,7 @@ from typing import Any
 from ftm_backend.frontend.infer_view_strides import view_arguments
 from ftm_backend.frontend.row_groups import groups_of_params
 from ftm_backend.frontend.trace_to_linalg import LoweringError, TraceLowering
+from ftm_backend.ir.trace.arguments import sizes_of_argument
 from ftm_backend.ir.trace.shape_family import numbers_of, with_numbers
 from ftm_backend.ir.trace.trace import SIZE_ARGUMENTS, Node, TensorType, Trace
 from ftm_backend.symbolic import (
@@ -250,7 +251,7 @@ class _Inference(TraceLowering):
             size
             for name, value in node.args
             if name in _COUNT_ARGUMENTS
-            for size in (value if isinstance(value, tuple) else (value,))
+            for size in sizes_of_argument(name, value)
         ]
         for back, extent in enumerate(reversed(type_.shape), 1):
             if isinstance(extent, SymInt):
