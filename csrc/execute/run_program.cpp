@@ -97,6 +97,7 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
   const bool has_run = !outcome.interrupted && !outcome.failure;
   const auto in_flight = has_run ? collectives_in_flight(*job) : std::vector<HostCollectivePtr>();
   std::vector<const void*> incomplete;
+  incomplete.reserve(in_flight.size());
   for (const auto& collective : in_flight) {
     incomplete.push_back(collective->result());
   }

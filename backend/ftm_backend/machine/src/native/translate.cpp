@@ -279,7 +279,6 @@ class Run {
     // The passes are encoded twice. The first time counts the slots of the stack.
     Encoder measure;
     const int slots = std::max(c_.emit(measure, false), c_.emit(measure, true));
-    const int lanes = c_.lanes();
 
     e.push(rbp);
     e.move(rbp, rsp);
