@@ -40,20 +40,9 @@ LIMIT = 300.0
 """Seconds within which a test must end."""
 
 _NO_TIMER = "DDP measures times with a timer of the device, and ftm has none"
-_NO_SYNC = "ATen has the parts of SyncBatchNorm for GPUs only"
 _NCCLS_WORDS = "expects the words of NCCL's error"
 _TO_ITSELF = "gloo moves nothing from a process to itself"
-_SYNC_BATCH_NORM = "test_DistributedDataParallel_SyncBatchNorm"
 EXCEPTIONS = {
-    _SYNC_BATCH_NORM: _NO_SYNC,
-    f"{_SYNC_BATCH_NORM}_2D_Input": _NO_SYNC,
-    f"{_SYNC_BATCH_NORM}_Channels_Last": _NO_SYNC,
-    f"{_SYNC_BATCH_NORM}_Diff_Input_Sizes_Running_Value": _NO_SYNC,
-    f"{_SYNC_BATCH_NORM}_Diff_Input_Sizes_gradient": _NO_SYNC,
-    f"{_SYNC_BATCH_NORM}_No_Affine": _NO_SYNC,
-    f"{_SYNC_BATCH_NORM}_Single_Input_Per_Process": _NO_SYNC,
-    f"{_SYNC_BATCH_NORM}_half": _NO_SYNC,
-    "test_ddp_uneven_inputs_stop_iteration_sync_bn": _NO_SYNC,
     "test_batch_isend_irecv_nccl": _TO_ITSELF,
     "test_batch_isend_irecv_self_nccl": _TO_ITSELF,
     "test_ddp_apply_optim_in_backward": "Adam divides by the root of squared gradients. Near zero, "

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -57,6 +58,20 @@ def test_losses_are_those_of_gloo(torchrun, way, model, programs) -> None:
         assert {compiles for _, compiles in steps[first:]} == {0}, steps
         if programs is not None:
             assert {count for count, _ in steps[first:]} == {programs}, steps
+
+
+def test_synchronized_batch_norm_is_that_of_all_batches(torchrun) -> None:
+    output = torchrun(Path(__file__).parent / "sync_batch_norm.py")
+    found = re.findall(r"^([01]) (\w+) (\S+)$", output, re.MULTILINE)
+    assert len({(rank, case) for rank, case, _ in found}) == 10
+    for _, case, difference in found:
+        assert float(difference) < (5e-2 if case == "bfloat16" else 5e-6), output
+
+
+def test_statistics_of_constant_channels_are_finite() -> None:
+    """Without eps as well, as on GPUs."""
+    mean, deviation = torch.batch_norm_stats(torch.ones(2, 3, device="ftm"), 0.0)
+    assert (mean.tolist(), deviation.tolist()) == ([1.0] * 3, [0.0] * 3)
 
 
 ACCELERATE = """
