@@ -7,6 +7,7 @@ greatest difference of outputs, gradients and running statistics in two steps.
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import torch
@@ -64,10 +65,14 @@ def _worst(
             pairs.append((copy.grad, parameter.grad / len(counts)))  # DDP's are averages
             copy.grad = parameter.grad = None
         worst = max(worst, *(_difference(*pair) for pair in pairs))
+    if trained is not model:
+        assert trained._get_ddp_logging_data()["avg_forward_compute_time"] > 0
     return worst
 
 
 dist.init_process_group()
-for case, of_case in CASES.items():
-    print(f"{dist.get_rank()} {case} {_worst(*of_case)}\n", end="", flush=True)
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    for case, of_case in CASES.items():
+        print(f"{dist.get_rank()} {case} {_worst(*of_case)}\n", end="", flush=True)
 dist.destroy_process_group()

@@ -61,6 +61,7 @@ def test_losses_are_those_of_gloo(torchrun, way, model, programs) -> None:
 
 
 def test_synchronized_batch_norm_is_that_of_all_batches(torchrun) -> None:
+    """And DDP, which logs the times of its parts, does not warn."""
     output = torchrun(Path(__file__).parent / "sync_batch_norm.py")
     found = re.findall(r"^([01]) (\w+) (\S+)$", output, re.MULTILINE)
     assert len({(rank, case) for rank, case, _ in found}) == 10
