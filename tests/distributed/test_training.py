@@ -91,7 +91,7 @@ assert accelerator.device == torch.device("ftm", accelerator.process_index), acc
 for x, y in loader:
     accelerator.backward(((model(x) - y) ** 2).sum())
     optimizer.step()
-print(next(model.parameters()).tolist())
+print(f"{next(model.parameters()).tolist()}\\n", end="")
 """
 
 
@@ -122,7 +122,7 @@ assert arguments.world_size == 2 and arguments.device.type == "ftm"
 trainer = Trainer(Model(), arguments, train_dataset=rows)
 trainer.train()
 sys.stderr.write("")
-print("weight", trainer.model.weight.tolist())
+print(f"weight {trainer.model.weight.tolist()}\\n", end="")
 """
 
 
@@ -155,7 +155,7 @@ trainer = L.Trainer(accelerator="ftm", devices=2, strategy="ddp", max_epochs=1, 
     enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
 trainer.fit(model, loader)
 assert trainer.world_size == 2
-print("weight", model.weight.tolist())
+print(f"weight {model.weight.tolist()}\\n", end="")
 """
 
 
