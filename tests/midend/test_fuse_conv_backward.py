@@ -20,6 +20,7 @@ from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     match_conv_backward,
     plan_conv_backward,
 )
+from ftm_backend.midend.schedule.gemm.kernel_schedule import choose_schedule
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import tune
@@ -119,8 +120,11 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     tune(monkeypatch, conv_transpose="col2im", fuse_conv_backward="fuse")
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.pack_operands._order", lambda *_: [])
-    monkeypatch.setattr("ftm_backend.midend.lowering.gemm.col2im.one_core", lambda *_: False)
-    monkeypatch.setattr("ftm_backend.midend.lowering.gemm.lower.one_core", lambda *_: False)
+    for user in ("fuse_ops", "kernel_builder"):
+        monkeypatch.setattr(
+            f"ftm_backend.midend.transforms.fusion.{user}.choose_schedule",
+            lambda *given: (False, choose_schedule(*given)[1]),
+        )
 
 
 def check(name: str, cores: int, dtype: str = "f32", machine: str = "m7032") -> None:

@@ -137,8 +137,12 @@ class _Numbers:
             wide = [s for s in stage.statements if self._axes.spans[s] == everything]
             for statement in wide if not stage.narrow else ():
                 stack = [result.yields for result in statement.results]
+                visited: set[Node] = set()
                 while stack:
                     node = stack.pop()
+                    if node in visited:
+                        continue
+                    visited.add(node)
                     number = self.number[statement, node]
                     if number is not None and self.is_slow[node]:
                         if number in computed:
