@@ -141,3 +141,16 @@ def test_what_a_program_serves_is_right(
         strict=True,
     ):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_equality_of_accesses_restricts_no_size() -> None:
+    """A bias read through a permuted view, whose strides differ from the result's if ``n > 1``."""
+    n = "{s0}"
+    program = compile(
+        f"trace\n  size s0 = 128, 1\n  %0 = param f32[3,{n},16]\n  %1 = param f32[3,16,{n}]\n"
+        f"  %2 = param f32[{n},{n},3]\n  %3 = aten::bmm(self=%0, mat2=%1) : f32[3,{n},{n}]\n"
+        f"  %4 = ftm.view(base=%2, sizes=[3,{n},{n}], strides=[1,{{3*s0}},3], offset=0) : f32[3,{n},{n}]\n"
+        f"  %5 = aten::add.Tensor(self=%3, other=%4, alpha=1) : f32[3,{n},{n}]\n  return %5\n"
+    )
+    assert program.template is not None
+    assert not [guard for guard in program.template.guards if guard[1] != ">="]

@@ -219,8 +219,9 @@ class _Builder:
         self.b.fold(self.sums, 0, *self.col2im.instruction(self.dx_blocks, slices), self.image, 0)
         (result,) = pattern.dx.results
         stores = dict.fromkeys(store.index for store in result.stores)
+        accesses = dict(zip(stores, form.accesses[3:], strict=True))
         for store in result.stores:
-            access = form.accesses[3 + list(stores).index(store.index)]
+            access = accesses[store.index]
             self.dx_blocks.store(
                 self.image, 0, result.value.dtype, store, access, slices, *self.col2im.sides()
             )

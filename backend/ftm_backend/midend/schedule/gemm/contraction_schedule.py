@@ -94,7 +94,8 @@ class OperandRoles:
     def access(self, index: Affine) -> Affine:
         """Return an access of the epilogue or prologue as a function of the axes."""
         others = _other_accesses(self.contraction, self.epilogue, self.prologue)
-        return self.form.accesses[3 + others.index(index)]
+        # by hash: to compare symbolic sizes would record guards
+        return dict(zip(others, self.form.accesses[3:], strict=True))[index]
 
     @property
     def is_empty(self) -> bool:
