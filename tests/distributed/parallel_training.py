@@ -135,8 +135,12 @@ def main(way: str, name: str, device_type: str) -> None:
         tuple(after - before for before, after in zip(*pair, strict=True))
         for pair in itertools.pairwise(costs)
     ]
-    print(f"{rank} {' '.join(words)}\n{rank} steps {steps}\n", end="")  # in one write
+    print(f"{rank} {' '.join(words)}\n{rank} steps {steps}\n", end="", flush=True)  # in one write
     dist.destroy_process_group()
+    if not on_device:
+        # A thread of gloo may still need the GIL to release a tensor. PyTorch without ftm ends such a
+        # process by SIGABRT when the interpreter is finalized.
+        os._exit(0)
 
 
 main(*sys.argv[1:4])
