@@ -131,13 +131,13 @@ class RecordedCollective final : public HostCollective,
   }
 
   void end(const FailurePtr& failure) override {
-    bool is_pending = false;
+    bool has_run = false;
     {
       const std::lock_guard<std::mutex> guard(mutex_);
-      is_pending = result_ == nullptr && !is_complete_;
+      has_run = is_complete_;
       job_.reset();
     }
-    if (is_pending) {
+    if (!has_run) {
       complete(failure);
     }
   }

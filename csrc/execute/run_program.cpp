@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <future>
 #include <memory>
 #include <utility>
 
@@ -36,15 +35,6 @@ std::vector<HostCollectivePtr> collectives_in_flight(const Job& job) {
     }
   }
   return found;
-}
-
-// Waits until collectives that a failed program has started are complete: they write to its memory.
-void wait_for_collectives(const Job& job) {
-  for (const auto& collective : collectives_in_flight(job)) {
-    const auto complete = std::make_shared<std::promise<void>>();
-    collective->when_complete([complete] { complete->set_value(); });
-    complete->get_future().wait();
-  }
 }
 
 // Removes from `outputs` those that are complete, and returns them.
@@ -130,7 +120,6 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
     complete.clear();
     end_when_complete(job, in_flight);
   } else if (!outcome.interrupted) {
-    wait_for_collectives(*job);
     job->outputs.clear();
     end_collectives(*job);
   }
