@@ -35,6 +35,11 @@ def _data_parallel(module: Any) -> None:
     module._get_available_device_type = available_device_type
 
 
+def _accelerator_without_ftm() -> str | None:
+    """Return the accelerator that PyTorch was built for, as ``current_accelerator`` without ftm."""
+    return next((name for name in ("cuda", "xpu") if getattr(torch, name)._is_compiled()), None)
+
+
 def _flex_attention(module: object) -> None:
     """Patch ``create_mask`` and ``create_block_mask`` without `device`."""
     for name in ("create_mask", "create_block_mask"):
@@ -54,7 +59,7 @@ def _with_default_device(create: Callable[..., object]) -> Callable[..., object]
         **kwargs: object,  # noqa: N803
     ) -> Any:
         if device is None and not was_used():
-            device = "cpu"
+            device = _accelerator_without_ftm() or "cpu"
         return create(mod_fn, B, H, Q_LEN, KV_LEN, device, *args, **kwargs)
 
     return create_on_default_device

@@ -1,4 +1,4 @@
-"""The functions of ``torch._C`` behind ``nn.DataParallel``, which only CUDA builds contain.
+"""The functions of ``torch._C`` behind ``nn.DataParallel``, which PyTorch has for CUDA only.
 
 ``nn.DataParallel`` scatters a batch over devices, replicates the module and gathers the results.
 Devices are indices of ftm; -1 is the CPU.
@@ -6,7 +6,8 @@ Devices are indices of ftm; -1 is the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -55,8 +56,23 @@ def _broadcast_coalesced(
     return [[tensor.to(_device(index)) for tensor in tensors] for index in devices]
 
 
+def _for_tensors_of_cuda(own: Callable[..., object], cudas: Callable[..., object]) -> object:
+    """Return a function that calls `cudas` if CUDA is there and no tensor is on ftm, else `own`."""
+
+    @functools.wraps(cudas)
+    def call(tensors: torch.Tensor | Sequence[torch.Tensor], *rest: object) -> object:
+        given = [tensors] if isinstance(tensors, torch.Tensor) else tensors
+        name = private_names.privateuse1_name()
+        is_cudas = torch.cuda.is_available() and not any(t.device.type == name for t in given)
+        return (cudas if is_cudas else own)(tensors, *rest)
+
+    return call
+
+
 def install() -> None:
-    """Add the functions to ``torch._C`` if the build lacks them."""
-    if not hasattr(private_names.c_module, "_scatter"):
-        for function in (_scatter, _gather, _broadcast, _broadcast_coalesced):
-            setattr(private_names.c_module, function.__name__, function)
+    """Add the functions to ``torch._C``; in CUDA builds, let its own serve ftm, too."""
+    module = private_names.c_module
+    for function in (_scatter, _gather, _broadcast, _broadcast_coalesced):
+        cudas = getattr(module, function.__name__, None)
+        chosen = function if cudas is None else _for_tensors_of_cuda(function, cudas)
+        setattr(module, function.__name__, chosen)

@@ -32,6 +32,8 @@ def results(tmp_path_factory) -> dict[str, dict[str, object]]:
 
 @pytest.mark.parametrize("name", cpu_programs.PROGRAMS)
 def test_same_with_and_without_ftm(results, name):
+    if "Found no NVIDIA driver" in str(results["0"][name]):
+        pytest.skip("this build of PyTorch looks for a GPU, and fails without one")
     assert results["1"][name] == results["0"][name]
 
 
