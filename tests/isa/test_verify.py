@@ -83,7 +83,7 @@ REFUSED = {
         ("    SLDI X[0], r2", "no buffer", "X"),
         ("  [r64] SCID r1", "r64 does not exist", "SCID"),
         ("    SBR nowhere", "no label 'nowhere'", "nowhere"),
-        ("    @call nobody", "no function 'nobody'", "nobody"),
+        ("    @call absent", "no function 'absent'", "absent"),
         ("    @call main", "calls itself", "@func"),
         ("    VADD.F32 v0, v1, v2", "belongs inside @map", "VADD"),
         ("  BB_end:", "defined twice", "BB_end"),

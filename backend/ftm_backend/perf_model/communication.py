@@ -2,7 +2,7 @@
 
 `cycle_model` models a program without communication, and notes where cores start collectives and
 wait for them. `replay` puts the collectives on the fabric: one at a time, in the order in which
-they start, beside the cores. A wait delays its core, and the next barrier all cores.
+they start. Cores compute meanwhile. A wait delays its core, and the next barrier delays all cores.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class StrategyScaling:
 
     @property
     def stops_at(self) -> int | None:
-        """The first number of ranks of which twice as many gain less than `LEAST_GAIN`."""
+        """The first number of ranks whose double gains less than `LEAST_GAIN`, if any."""
         for fewer, more in pairwise(self.rows):
             gain = more.ranks * more.efficiency / (fewer.ranks * fewer.efficiency)
             if more.ranks == 2 * fewer.ranks and gain < LEAST_GAIN:
