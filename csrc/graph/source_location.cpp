@@ -109,7 +109,8 @@ CallOrigin current_origin(ThreadIdent requester) {
 void note_forward(uint64_t thread, uint64_t sequence, CallOriginPtr origin) {
   auto& calls = part<ForwardCalls>();
   const std::lock_guard<std::mutex> guard(calls.mutex);
-  calls.by_node.insert_or_assign({thread, sequence}, std::move(origin));
+  // Later calls without a node of their own (num_batches_tracked += 1) find the same number.
+  calls.by_node.try_emplace({thread, sequence}, std::move(origin));
   if (calls.by_node.size() > kMostForward) {
     calls.by_node.erase(calls.by_node.begin());
   }

@@ -38,6 +38,7 @@ _MANY_PROGRAMS = 8
 _FEW_CALLS = 20
 _IDLE = 0.3
 _WORTH_NANOSECONDS = 1_000_000
+_WORTH_SHARE = 0.005  # of the steps' time
 
 
 def advice_of(events: Events, steps: list[Step]) -> list[Advice]:
@@ -55,19 +56,26 @@ def _by_line(events: Events, *kinds: str) -> dict[str, list[HostEvent]]:
 
 
 def _reads(events: Events, steps: list[Step]) -> Iterator[Advice]:
-    """Find lines that read a value of the device in every step."""
+    """Find lines that read a value of the device, or wait for it, in every step."""
+    worth = _WORTH_SHARE * sum(step.wall for step in steps)
     for line, reads in _by_line(events, "wait", "copy_to_host").items():
         # A read is a copy to the host; a wait before it, only if the value was not ready yet.
-        count = max(Counter(event.kind for event in reads).values())
+        counts = Counter(event.kind for event in reads)
+        often = max(counts.values()) / len(steps)
+        cost = sum(event.time for event in reads)
         # The last step's read may be after the profile; one wait is also the profile's own end.
-        if line and count >= max(2, len(steps) - 1):
-            yield Advice(
-                f"A value is read {count / len(steps):.1f} times a step",
-                line,
+        if not line or max(counts.values()) < max(2, len(steps) - 1) or cost < worth:
+            continue
+        if counts["copy_to_host"]:
+            what = f"A value is read {often:.1f} times a step"
+            remedy = (
                 "Python waits there until the device has computed it. Keep it as a tensor "
-                "(total += loss.detach()) and read it every 100 steps.",
-                sum(event.time for event in reads),
+                "(total += loss.detach()) and read it every 100 steps."
             )
+        else:
+            what = f"Python waits for the device {often:.1f} times a step"
+            remedy = "Leave the synchronization out: a read of a value waits by itself."
+        yield Advice(what, line, remedy, cost)
 
 
 def _compiles(events: Events, steps: list[Step]) -> Iterator[Advice]:

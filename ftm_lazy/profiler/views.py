@@ -23,7 +23,7 @@ __all__ = ["KernelTotal", "Profile"]
 _SHOWN_KERNELS = 10
 _SHOWN_STEPS = 8
 _SHOWN_HOLDINGS = 6
-_NAME_WIDTH = 56
+_NAME_WIDTH = 64
 
 
 @dataclass(frozen=True)
@@ -177,11 +177,8 @@ class Profile:
             f"{'of max':>6} {'GB/s':>7} {'of max':>6} {'bound by':>8}  line"
         ]
         for total in self.kernels[:_SHOWN_KERNELS]:
-            name = total.name
-            if len(name) > _NAME_WIDTH:
-                name = name[: _NAME_WIDTH - 3] + "..."
             lines.append(
-                f"{name:<{_NAME_WIDTH}} {total.time / 1e6:>9.3f} "
+                f"{shorten_name(total.name, _NAME_WIDTH):<{_NAME_WIDTH}} {total.time / 1e6:>9.3f} "
                 f"{total.time / max(self.kernel_time, 1):>6.1%} {len(total.kernels):>5} "
                 f"{total.flops_per_second / 1e9:>8.1f} "
                 f"{total.flops_per_second / (limits.flops or 1):>6.1%} "
@@ -258,6 +255,26 @@ class Profile:
             f"{'all, per step':<{_NAME_WIDTH}} {before:>9.3f} {after:>9.3f} {after - before:>+9.3f}"
         )
         return "\n".join(lines)
+
+
+def shorten_name(name: str, width: int) -> str:
+    """Shorten a kernel's name for a table.
+
+    The end of the module's path and the first operation tell kernels apart, so they stay:
+    ``...layers.1.layer.1.convolution convolution_backwa... (backward)``.
+
+    Args:
+        name: Module, operations and direction, as in `KernelTotal.name`.
+        width: Characters of the result, at most.
+    """
+    if len(name) <= width:
+        return name
+    name, parenthesis, direction = name.partition(" (")
+    module, _, ops = name.rpartition(" ")
+    if len(module) > width // 2:
+        module = "..." + module[3 - width // 2 :].partition(".")[2]
+    room = width - len(f"{module} {parenthesis}{direction}")
+    return f"{module} {ops[: room - 3].rstrip('+.')}...{parenthesis}{direction}".lstrip()
 
 
 def _bytes(size: float) -> str:

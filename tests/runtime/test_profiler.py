@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch.autograd import DeviceType
 from torch.cuda import _memory_viz as memory_viz
 
 import ftm_lazy
+from ftm_lazy.profiler.views import shorten_name
 from python_process import run_python
 from runtime import profiled_programs
 from runtime.profiled_programs import network, trainer
@@ -51,6 +53,34 @@ def test_kernels_have_modules_lines_and_directions(profiled):
     own = [k for k in kernels if k.module == "1.enter"]
     assert all(k.line.startswith(profiled_programs.__file__) for k in own)
     assert any("mm" in k.ops and k.name.startswith("1.enter ") for k in own)
+
+
+def test_gradients_of_a_convolution_before_batch_norm_have_its_name():
+    """Batch norm counts its batches, by a call that no gradient belongs to."""
+    conv, norm = torch.nn.Conv2d(4, 8, 3), torch.nn.BatchNorm2d(8)
+    model = torch.nn.Sequential(OrderedDict(conv=conv, norm=norm, act=torch.nn.ReLU())).to("ftm")
+    x = torch.randn(2, 4, 16, 16).to("ftm")
+    with ftm_lazy.profile() as made:
+        model(x).square().mean().backward()
+        ftm_lazy.sync(wait=True)
+    gradients = [k for k in made.events.kernels if "convolution_backward" in k.ops]
+    assert gradients and all(k.module == "conv" and k.is_backward for k in gradients)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("0.enter mm+relu", "0.enter mm+relu"),
+        ("add", "add"),
+        (
+            "resnet.encoder.stages.3.layers.1.layer.1.convolution "
+            "convolution_backward+mul+lerp+addcmul+sqrt+div+... (backward)",
+            "...layers.1.layer.1.convolution convolution_backwa... (backward)",
+        ),
+    ],
+)
+def test_a_short_name_keeps_the_layer_and_the_first_operation(name, shown):
+    assert shorten_name(name, 64) == shown
 
 
 def test_times_add_up(profiled):
