@@ -4,8 +4,9 @@
 
 A row for each model:
 
-- ``overhead``: median ratio of a step with `ftm_lazy.profile` to one without. Both take turns, so
-  that they meet the same conditions.
+- ``overhead``: ratio of a step with `ftm_lazy.profile` to one without. A profile covers ten steps.
+  Steps with and without take turns, so that they meet the same conditions; the ratio of their
+  medians is computed for each turn, and its median is shown.
 - ``attributed``: share of the kernels' time whose module and Python line are known.
 - ``kernels/run``: time of the kernels by the time in which programs ran.
 - ``run/wall``: time in which programs ran by the time of a step that waits for the device.
@@ -29,6 +30,8 @@ from programs.language import GPT
 from torch import Tensor, nn
 
 import ftm_lazy
+
+STEPS = 10  # of a profile
 
 
 def mlp_loss() -> tuple[nn.Module, Callable[[], Tensor]]:
@@ -93,14 +96,12 @@ def measure(step: Callable[[], None], rounds: int) -> dict[str, float]:
     for number in range(rounds):
         for profiled in (False, True) if number % 2 else (True, False):
             with ftm_lazy.profile() if profiled else nullcontext() as profile:
-                begin = time.perf_counter()
-                step()
-                times[profiled].append(time.perf_counter() - begin)
+                times[profiled].append(median_time(step))
             if profile is not None:
                 profiles.append(profile)
     pairs = [on / off for off, on in zip(times[False], times[True], strict=True)]
     last = profiles[-1]
-    wall = sum(each.steps[-1].wall for each in profiles)
+    wall = sum(each.wall for profile in profiles for each in profile.steps)
     ran = sum(each.device_time for each in profiles)
     return {
         "step_ms": min(times[False]) * 1e3,
@@ -108,8 +109,18 @@ def measure(step: Callable[[], None], rounds: int) -> dict[str, float]:
         "attributed": last.attributed,
         "kernels/run": sum(each.kernel_time for each in profiles) / ran,
         "run/wall": ran / wall,
-        "kernels": len(last.events.kernels),
+        "kernels": len(last.events.kernels) / STEPS,
     }
+
+
+def median_time(step: Callable[[], None]) -> float:
+    """Return the median time of several steps, in seconds."""
+    times = []
+    for _ in range(STEPS):
+        begin = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
 
 
 def operations(step: Callable[[], None]) -> str:
