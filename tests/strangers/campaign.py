@@ -24,6 +24,8 @@ from pathlib import Path
 from random import Random
 
 FOUND = Path(__file__).resolve().parents[2] / "build" / "strangers"
+OUTCOME = '{"failed"'
+"""How a line begins that ``--every-case`` prints."""
 
 
 def main(name: str, check: Callable[[Random], str | None], count: int) -> None:
@@ -40,31 +42,40 @@ def main(name: str, check: Callable[[Random], str | None], count: int) -> None:
         "--seed", type=int, default=1, help="seed of the first case; each next case adds one"
     )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
+    parser.add_argument(
+        "--every-case", action="store_true", help="print a line for each case, for run.py"
+    )
     given = parser.parse_args()
     begin, tried, failures = time.monotonic(), 0, 0
     for seed in range(given.seed, given.seed + given.count):
-        if time.monotonic() - begin > given.seconds:
+        start = time.monotonic()
+        if start - begin > given.seconds:
             break
         tried += 1
         try:
             fault = check(Random(seed))
         except Exception:
             fault = traceback.format_exc()
-        if fault is None:
-            continue
-        failures += 1
-        FOUND.mkdir(parents=True, exist_ok=True)
-        with open(FOUND / f"{name}.log", "a") as log:
-            log.write(f"--seed {seed} --count 1\n{fault}\n\n")
-        print(f"{name}: seed {seed}: {fault.strip().splitlines()[-1]}", file=sys.stderr, flush=True)
+        if fault is not None:
+            failures += 1
+            record(name, seed, fault)
+        if given.every_case:
+            seconds = time.monotonic() - start
+            print(
+                json.dumps({"failed": fault is not None, "seconds": round(seconds, 4)}), flush=True
+            )
     seconds = time.monotonic() - begin
-    print(
-        json.dumps(
-            {"campaign": name, "cases": tried, "failures": failures, "seconds": round(seconds, 1)}
-        ),
-        flush=True,
-    )
-    sys.stdout.flush()
-    # Threads of the device need no orderly end here, and a campaign's exit code should not hang on
-    # them.
+    if not given.every_case:
+        counts = {"campaign": name, "cases": tried, "failures": failures}
+        print(json.dumps({**counts, "seconds": round(seconds, 1)}), flush=True)
+    # Threads of the device need no orderly end here, and a campaign's exit code should not depend
+    # on them.
     os._exit(1 if failures else 0)
+
+
+def record(name: str, seed: int, fault: str) -> None:
+    """Append a failure to the campaign's log, and print its last line."""
+    FOUND.mkdir(parents=True, exist_ok=True)
+    with open(FOUND / f"{name}.log", "a") as log:
+        log.write(f"--seed {seed} --count 1\n{fault}\n\n")
+    print(f"{name}: seed {seed}: {fault.strip().splitlines()[-1]}", file=sys.stderr, flush=True)

@@ -27,6 +27,8 @@ if __name__ == "__main__":
 
 from strangers import campaign
 
+torch.set_warn_always(True)  # a warning once in a process is one for the first device alone
+
 
 def exact(x: Tensor) -> Tensor:
     """As the result is."""
@@ -101,9 +103,7 @@ NOT_COMPARED = {
     "addbmm": "resizes what it writes in place",
     "as_strided_partial_views": "its samples are views of a storage that another device does not get",
     "cholesky_inverse": "of nothing, the CPU's kernel makes strides that no rule gives",
-    "cholesky": "eager's deprecation warning is given once in a process",
     "empty": "its elements are what was in memory",
-    "lu_solve": "eager's deprecation warning is given once in a process",
     "nn_functional_gelu": "the CPU's kernel does not write to an output that is not contiguous",
     "sparse_sampled_addmm": "runs on the CPU alone",
     "eye": "of nothing, and not warned of on the CPU",

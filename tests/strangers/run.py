@@ -1,8 +1,9 @@
 """Runs the campaigns: ``python tests/strangers/run.py [NAME ...] [--scale 0.1] [--jobs 2]``.
 
-A campaign is another script of this folder (see ``campaign.py``). Each runs in processes of its
-own, some of its cases in each; a table of counts ends the run, and the exit status is 1 if a case
-failed. With ``--resume`` a run goes on where the last one was stopped.
+A campaign is another script of this folder (see ``campaign.py``). Each runs in one process, so that
+imports and tables of samples cost once. If the process dies, the case that it was at counts as a
+failure, and a new process continues after it. A table of counts ends the run, and the exit status
+is 1 if a case failed. With ``--resume`` a run continues where the last one was stopped.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from campaign import FOUND
+from campaign import FOUND, OUTCOME, record
 
 HERE = Path(__file__).resolve().parent
 CASES: dict[str, int] = {
@@ -27,8 +29,8 @@ CASES: dict[str, int] = {
 """Each campaign, and how many cases make it whole."""
 
 PROGRESS = FOUND / "progress.json"
-SHARE, LEAST = 0.02, 20
-"""Cases for a process: a share of the campaign's, at least 20. A stopped run loses those of one."""
+SAVE_SECONDS = 2.0
+"""A stopped run tries the cases of its last seconds again."""
 
 
 @dataclass
@@ -39,21 +41,11 @@ class Counts:
     failures: int = 0
     seconds: float = 0.0
 
-    def try_next(self, name: str, count: int) -> None:
-        """Try `count` more cases; a process that dies is a failure."""
-        done = subprocess.run(
-            [sys.executable, HERE / f"{name}.py", f"--seed={self.cases + 1}", f"--count={count}"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            outcome = json.loads(done.stdout.strip().splitlines()[-1])
-        except (IndexError, ValueError):
-            print(f"{name}: a process ended with {done.returncode}", file=sys.stderr, flush=True)
-            outcome = {"failures": 1, "seconds": 0.0}
-        self.cases += count
-        self.failures += outcome["failures"]
-        self.seconds += outcome["seconds"]
+    def add(self, failed: bool, seconds: float = 0.0) -> None:
+        """Count one more case."""
+        self.cases += 1
+        self.failures += failed
+        self.seconds += seconds
 
 
 class Run:
@@ -64,20 +56,49 @@ class Run:
         self.counts = {name: Counts(**saved.get(name, {})) for name in CASES}
         self.totals = {name: max(1, round(CASES[name] * scale)) for name in names}
         self._lock = threading.Lock()
+        self._saved = 0.0
 
     def finish(self, name: str) -> None:
-        """Try the cases of a campaign that are left."""
+        """Try the cases of a campaign that are left.
+
+        Raises:
+            RuntimeError: The campaign's processes end at once.
+        """
         counts, total = self.counts[name], self.totals[name]
+        ended_at = -1
         while counts.cases < total:
-            counts.try_next(name, min(max(LEAST, round(SHARE * total)), total - counts.cases))
+            status = self._try_rest(name)
+            if counts.cases == ended_at:
+                raise RuntimeError(f"{name} ends at once, with status {status}")
+            if counts.cases < total:
+                counts.add(failed=True)
+                record(name, counts.cases, f"the process ended with {status}")
+            ended_at = counts.cases
             self._save()
 
-    def _save(self) -> None:
+    def _try_rest(self, name: str) -> int:
+        """Try cases in a new process until it ends; return its exit status."""
+        counts = self.counts[name]
+        first, left = counts.cases + 1, self.totals[name] - counts.cases
+        command = [sys.executable, HERE / f"{name}.py", f"--seed={first}", f"--count={left}"]
+        with subprocess.Popen([*command, "--every-case"], stdout=subprocess.PIPE, text=True) as run:
+            assert run.stdout is not None
+            for line in run.stdout:
+                if line.startswith(OUTCOME):
+                    counts.add(**json.loads(line))
+                    self._save(at_least=SAVE_SECONDS)
+        return run.returncode
+
+    def _save(self, at_least: float = 0.0) -> None:
+        """Write `PROGRESS`, unless it was written in the last `at_least` seconds."""
         with self._lock:
+            if time.monotonic() - self._saved < at_least:
+                return
             FOUND.mkdir(parents=True, exist_ok=True)
             new = PROGRESS.with_suffix(".new")
             new.write_text(json.dumps({name: asdict(c) for name, c in self.counts.items()}))
             new.replace(PROGRESS)
+            self._saved = time.monotonic()
 
     def table(self) -> str:
         """The counts, a row for each campaign."""
