@@ -9,7 +9,7 @@ import torch
 from ftm_backend.dtypes import DTYPES
 from ftm_lazy import _C, debug
 from ftm_lazy.device.device_name import NAME
-from ftm_lazy.torch_xla import _steps, backends, version
+from ftm_lazy.torch_xla import _debug_counters, _steps, backends, version
 from ftm_lazy.torch_xla._devices import real_devices
 from ftm_lazy.torch_xla.debug import metrics
 from ftm_lazy.torch_xla.utils import buffer_donor_context
@@ -136,7 +136,8 @@ def _replace_xla_tensor(tensor: torch.Tensor, source: torch.Tensor) -> None:
 
 
 def _init_xla_lazy_backend() -> None:
-    """Do nothing: the device is initialized when it is first used."""
+    """Set the counter of torch_xla: the device is initialized when it is first used."""
+    _debug_counters.COUNTS["RegisterXLAFunctions"] = 1
 
 
 def _get_git_revs() -> dict[str, str]:

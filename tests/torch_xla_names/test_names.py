@@ -15,6 +15,7 @@ SIGNED = [
 
 OWN_ARGUMENTS = {
     # Calls of PyTorch's own classes, whose arguments are PyTorch's.
+    "experimental.gru.GRU",
     "utils.checkpoint.CheckpointFunction.backward",
     "utils.checkpoint.CheckpointFunction.forward",
     # NamedTuple and dataclass fields, made from tensors by the program itself nowhere.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import threading
 import time
 
@@ -333,6 +335,17 @@ def test_a_gru_by_scan():
     found.square().sum().backward()
     for (name, parameter), other in zip(own.named_parameters(), by_scan.parameters(), strict=True):
         torch.testing.assert_close(other.grad.cpu(), parameter.grad, msg=name, rtol=1e-4, atol=1e-5)
+
+
+def test_a_gru_by_scan_replaces_a_gru():
+    assert type(GRU(3, 5, bidirectional=True)) is nn.GRU
+    assert type(GRU(3, 5, 1, True, False, 0.0, True)) is nn.GRU
+    members = [dict(inspect.getmembers(kind, inspect.isroutine)) for kind in (nn.GRU, GRU)]
+    assert members[0].keys() == members[1].keys()
+    for name in filter(lambda name: inspect.isfunction(members[0][name]), members[0]):
+        assert inspect.signature(members[0][name]) == inspect.signature(members[1][name]), name
+    by_scan = GRU(3, 5, bias=False, dtype=torch.float64)
+    assert type(copy.deepcopy(by_scan)) is GRU and by_scan.weight_hh_l0.dtype == torch.float64
 
 
 def test_gradient_accumulation_of_experimental():
