@@ -239,7 +239,7 @@ class LinalgBuilder:
             inputs: Operands, with indices in terms of the loops.
             outputs: Results, with indices in terms of the loops.
             body: Takes a ScalarExpr for each input, then one for each output with `init`. Returns a
-                ScalarExpr, or a tuple, of the outputs' dtypes.
+                ScalarExpr, or a tuple, which is converted to the outputs' dtypes.
             reduced: The reduction loops.
 
         Returns:
@@ -252,7 +252,7 @@ class LinalgBuilder:
         if moved is None:
             return result
         self.function.body.pop()
-        return (StridedValue(moved.value, outputs[0].dtype, moved.view),)
+        return (StridedValue(moved.value, result[0].dtype, moved.view),)
 
     def _nest(
         self,
@@ -282,11 +282,12 @@ class LinalgBuilder:
         yielded = body(*elems)
         yields = yielded if isinstance(yielded, tuple) else (yielded,)
         results: list[function.FunctionResult] = []
+        dtypes: list[str] = []
         for elem, output in zip(yields, outputs, strict=True):
-            if elem.dtype != output.dtype:
-                raise TypeError(f"the body yields {elem.dtype}, the output is {output.dtype}")
+            elem = elem.to(output.dtype or elem.dtype)
+            dtypes.append(elem.dtype)
             indices = tuple(affine(k, rank) for k in output.index)
-            value = function.Value(info(output.dtype).builtin, tuple(output.shape))
+            value = function.Value(info(elem.dtype).builtin, tuple(output.shape))
             result = function.FunctionResult(
                 value, dot(indices, row_major(output.shape), 0, rank), indices, elem.node
             )
@@ -307,7 +308,7 @@ class LinalgBuilder:
             result.value.producer = statement
         self.function.body.append(statement)
         self._rank, self._gathers = saved
-        return tuple(StridedValue(r.value, o.dtype) for r, o in zip(results, outputs, strict=True))
+        return tuple(StridedValue(r.value, dtype) for r, dtype in zip(results, dtypes, strict=True))
 
     def _start(
         self, output: LoopOutput, indices: tuple[Affine, ...], rank: int
@@ -345,25 +346,36 @@ class LinalgBuilder:
         return ScalarExpr(self.emitter, function.Node("in", x.base.dtype, payload=operand), x.dtype)
 
     def pointwise(
-        self, body: Body, inputs: Sequence[StridedValue], output: TensorType
+        self, body: Body, inputs: Sequence[StridedValue], output: TensorType | None = None
     ) -> StridedValue:
-        """Append an elementwise loop nest over `output`'s shape; inputs broadcast to it.
+        """Append an elementwise loop nest; inputs broadcast to the result.
 
         Args:
-            body: Takes a ScalarExpr for each input, and returns one of `output`'s dtype.
-            inputs: Tensors whose shapes broadcast to `output`'s, aligned from the right.
-            output: Type of the result.
+            body: Takes a ScalarExpr for each input, and returns the result's.
+            inputs: Tensors whose shapes broadcast to the result's, aligned from the right.
+            output: Type of the result. By default, it has the first input's shape and the dtype of
+                what `body` returns.
         """
+        if output is None:
+            return self._elementwise(body, inputs, inputs[0].shape, [""])[0]
         return self.pointwise_all(body, inputs, [output])[0]
 
     def pointwise_all(
         self, body: Body, inputs: Sequence[StridedValue], outputs: Sequence[TensorType]
     ) -> tuple[StridedValue, ...]:
         """Append an elementwise loop nest with several outputs of one shape; see `pointwise`."""
-        shape = outputs[0].shape
+        return self._elementwise(body, inputs, outputs[0].shape, [o.dtype for o in outputs])
+
+    def _elementwise(
+        self,
+        body: Body,
+        inputs: Sequence[StridedValue],
+        shape: tuple[int, ...],
+        dtypes: Sequence[str],
+    ) -> tuple[StridedValue, ...]:
         rank = len(shape)
         loop_inputs = [LoopInput(x, range(rank - x.rank, rank)) for x in inputs]
-        loop_outputs = [LoopOutput(o.dtype, o.shape, range(rank)) for o in outputs]
+        loop_outputs = [LoopOutput(dtype, shape, range(rank)) for dtype in dtypes]
         return self.generic(shape, loop_inputs, loop_outputs, body)
 
     def cast(self, x: StridedValue, dtype: str) -> StridedValue:
@@ -375,7 +387,12 @@ class LinalgBuilder:
             and info(x.dtype).bits == info(dtype).bits
         ):
             return self.reinterpret(x, dtype)
-        return self.pointwise(lambda e: e.to(dtype), [x], TensorType(dtype, x.shape))
+        return self.pointwise(lambda e: e.to(dtype), [x])
+
+    def as_type(self, x: StridedValue, type_: TensorType | None = None) -> StridedValue:
+        """Reshape and convert `x` to `type_`, by default that of the op's first result."""
+        type_ = self.result if type_ is None else type_
+        return self.cast(self.reshape(x, type_.shape), type_.dtype)
 
     def reinterpret(self, x: StridedValue, dtype: str) -> StridedValue:
         """Reinterpret `x` as a dtype with the same builtin type: other signedness, or float8."""

@@ -51,7 +51,7 @@ class LoopOutput:
     """A result of a loop nest.
 
     Attributes:
-        dtype: Its dtype.
+        dtype: Its dtype; "" for that of what the body returns, if there is no `init`.
         shape: Its shape.
         index: The loop of each dimension.
         init: Initial value of a reduction, a Python number or a tensor; None if every element is

@@ -11,7 +11,7 @@ from typing import Any
 
 from ftm_backend.dtypes import memory
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoweringError, StridedValue
-from ftm_backend.frontend.oplib.op_registry import RECORDS
+from ftm_backend.frontend.oplib.op_registry import RECORDS, omitted_arguments
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement, Update
 from ftm_backend.ir.linalg.origin import Origin
@@ -19,9 +19,6 @@ from ftm_backend.ir.trace.op_labels import short_name
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, Trace
 
 __all__ = ["LoweringError", "TraceLowering", "lower"]
-
-_IGNORED = frozenset({"device", "layout", "pin_memory", "generator", "non_blocking"})
-"""Arguments that do not affect the result."""
 
 
 def lower(trace: Trace) -> LinalgFunction:
@@ -89,12 +86,13 @@ class TraceLowering:
             raise LoweringError(
                 f"{node.op} has no op record, so it cannot be compiled; add one to frontend/ops"
             )
+        omitted = omitted_arguments(record.lower)
         arguments = {
             "from_" if name == "from" else name: self.number(value)
             if name in _OPERANDS
             else self.argument(value)
             for name, value in node.args
-            if name not in _IGNORED
+            if name not in omitted
         }
         self.builder.results = node.results
         try:

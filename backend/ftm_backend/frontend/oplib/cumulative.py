@@ -7,7 +7,6 @@ import math
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.scalar_math import ScalarExpr
-from ftm_backend.ir.trace.trace import TensorType
 
 __all__ = ["extreme_scan", "scan"]
 
@@ -52,5 +51,5 @@ def extreme_scan(
             is_extreme = is_extreme | e.isnan(element)
         return e.where(is_extreme, b.index(dim), b.constant(0, "i64"))
 
-    indices = b.pointwise(index_if_extreme, [x, values], TensorType("i64", x.shape))
+    indices = b.pointwise(index_if_extreme, [x, values])
     return values, scan(b, "max", indices, dim)

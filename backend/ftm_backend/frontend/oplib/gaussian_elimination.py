@@ -152,7 +152,7 @@ def subtract_product(
     b: LinalgBuilder, x: StridedValue, left: StridedValue, right: StridedValue
 ) -> StridedValue:
     """Return ``x - left @ right`` of matrices [batch, rows, columns]."""
-    return b.pointwise(lambda value, part: value - part, [x, matmul(b, left, right)], x.type)
+    return b.pointwise(lambda value, part: value - part, [x, matmul(b, left, right)])
 
 
 def join_blocks(b: LinalgBuilder, rows: Sequence[Sequence[StridedValue]]) -> StridedValue:
@@ -215,11 +215,7 @@ def _solve_by_rows(
         solved = extract_row(b, x, k)
         if not unit:
             pivot = extract_row(b, factors.unsqueeze(2), k)
-            solved = b.pointwise(
-                lambda value, divisor: value / divisor,
-                [solved, pivot],
-                TensorType(x.dtype, solved.shape),
-            )
+            solved = b.pointwise(lambda value, divisor: value / divisor, [solved, pivot])
 
         def updated(
             value: ScalarExpr, factor: ScalarExpr, known: ScalarExpr, at_k: ScalarExpr

@@ -127,4 +127,4 @@ def divide_by_counts(b: LinalgBuilder, total: StridedValue, counts: StridedValue
             return quotient
         return e.where((quotient * n).ne(t) & ((t < 0) ^ (n < 0)), quotient - 1, quotient)
 
-    return b.pointwise(body, [total, counts], total.type)
+    return b.pointwise(body, [total, counts])

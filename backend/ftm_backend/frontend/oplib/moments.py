@@ -10,7 +10,6 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.reductions import mean_of, reduce, reduced_count
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
-from ftm_backend.ir.trace.trace import TensorType
 
 __all__ = ["inverse_std", "normalization_body", "variance_and_mean", "vector_norm"]
 
@@ -33,7 +32,7 @@ def variance_and_mean(
     )
     count = b.constant(reduced_count(x.shape, dims), dtype) - b.scalar_operand(correction, dtype)
     count = e.maximum(count, 0)
-    return b.pointwise(lambda s: s / count, [squares], TensorType(dtype, squares.shape)), mean
+    return b.pointwise(lambda s: s / count, [squares]), mean
 
 
 def vector_norm(
@@ -47,19 +46,19 @@ def vector_norm(
         return _general_norm(b, x, p, dims, dtype)
     if p == 2:
         squares = reduce(b, "sum", [x], dims, dtype, lambda v: v.to(dtype) * v.to(dtype))
-        return b.pointwise(e.sqrt, [squares], squares.type)
+        return b.pointwise(e.sqrt, [squares])
     if p == 0:
         return reduce(b, "sum", [x], dims, dtype, lambda v: v.to(dtype).ne(0))
     if math.isinf(p):
         extreme = reduce(b, "max" if p > 0 else "min", [x], dims, dtype, lambda v: abs(v.to(dtype)))
         # the largest magnitude of an empty set is 0
-        return b.pointwise(lambda s: e.maximum(s, 0), [extreme], extreme.type) if p > 0 else extreme
+        return b.pointwise(lambda s: e.maximum(s, 0), [extreme]) if p > 0 else extreme
     if p == 1:
         return reduce(b, "sum", [x], dims, dtype, lambda v: abs(v.to(dtype)))
     total = reduce(
         b, "sum", [x], dims, dtype, lambda v: e.pow_(abs(v.to(dtype)), b.constant(p, dtype))
     )
-    return b.pointwise(lambda s: e.pow_(s, b.constant(1 / p, dtype)), [total], total.type)
+    return b.pointwise(lambda s: e.pow_(s, b.constant(1 / p, dtype)), [total])
 
 
 def _general_norm(
@@ -79,12 +78,12 @@ def _general_norm(
         finite = e.where(p.eq(0), s, e.pow_(s, p.const(1) / p))
         return e.where(p.eq(math.inf), e.maximum(high, 0), e.where(p.eq(-math.inf), low, finite))
 
-    return b.pointwise(finish, [total, largest, smallest], total.type)
+    return b.pointwise(finish, [total, largest, smallest])
 
 
 def inverse_std(b: LinalgBuilder, variance: StridedValue, eps: float) -> StridedValue:
     """Return ``1 / sqrt(variance + eps)``."""
-    return b.pointwise(lambda v: e.rsqrt(v + eps), [variance], variance.type)
+    return b.pointwise(lambda v: e.rsqrt(v + eps), [variance])
 
 
 def normalization_body(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeVar
 
 from ftm_backend.dtypes import DTYPES
@@ -25,6 +26,7 @@ __all__ = [
     "Lower",
     "OpRecord",
     "lowering",
+    "omitted_arguments",
     "register",
 ]
 
@@ -53,6 +55,44 @@ Lower = Callable[..., StridedValue | tuple[StridedValue | None, ...]]
 """``lower(b, **arguments)``: builds one call and returns its results; None for undefined ones."""
 
 F = TypeVar("F", bound=Lower)
+
+_OMITTED = frozenset({"device", "layout", "pin_memory", "generator", "non_blocking"})
+"""Arguments that no lowering takes."""
+
+_OPTIONAL = frozenset(
+    {
+        "assume_unique",
+        "bias_sizes",
+        "ceil_mode",
+        "check_errors",
+        "compute_mode",
+        "dtype",
+        "half_to_float",
+        "implicit",
+        "include_last_offset",
+        "input_dtype",
+        "keepdim",
+        "memory_format",
+        "out_int32",
+        "output_mask",
+        "sorted",
+        "sparse",
+        "sparse_grad",
+        "stable",
+        "unroll_dim",
+    }
+)
+"""Arguments that only determine the types of the results, or how PyTorch computes them. A lowering
+takes those that it uses, and reads the rest from `LinalgBuilder.results`."""
+
+
+@cache
+def omitted_arguments(lower: Callable[..., object]) -> frozenset[str]:
+    """Return the arguments of ops that a lowering or a function of scalars does not take."""
+    parameters = inspect.signature(lower).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return _OMITTED
+    return _OMITTED | _OPTIONAL - {p.name for p in parameters}
 
 
 @dataclass(frozen=True, slots=True)

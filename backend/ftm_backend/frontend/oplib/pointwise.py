@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from ftm_backend.dtypes import HALVES, compute_dtype
 from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.op_registry import TOLERANCE, OpRecord, register
+from ftm_backend.frontend.oplib.op_registry import TOLERANCE, OpRecord, omitted_arguments, register
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
 __all__ = ["OWN", "PROMOTED", "RESULT", "pointwise"]
@@ -25,7 +25,6 @@ PROMOTED = "promoted"
 OWN = "own"
 """Keep the arguments' dtypes; the function converts what it needs."""
 
-_DECIDED_BY_RESULT = frozenset({"memory_format", "dtype"})
 _OPERANDS = frozenset({"self", "other"})  # a Python bool among these is a number of the computation
 
 
@@ -55,13 +54,14 @@ def pointwise(
         gap: Why something is unsupported.
     """
     keep = frozenset(keep)
-    accepted = frozenset(inspect.signature(function).parameters)
+    takes_dtype = "result_dtype" in inspect.signature(function).parameters
+    omitted = omitted_arguments(function)
 
     def lower(b: LinalgBuilder, **arguments: object) -> tuple[StridedValue, ...]:
         outputs = tuple(t for t in b.results if t is not None)
-        for name in _DECIDED_BY_RESULT - accepted:
+        for name in omitted:
             arguments.pop(name, None)
-        if "result_dtype" in accepted:
+        if takes_dtype:
             arguments["result_dtype"] = b.result.dtype
         numbers = [
             v

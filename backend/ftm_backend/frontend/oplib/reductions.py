@@ -115,7 +115,7 @@ def mean_of(
     """Average over `dims` in `dtype`, with extents 1; NaN for no elements."""
     total = reduce(b, "sum", [x], dims, dtype, element)
     count = reduced_count(x.shape, dims)
-    return b.pointwise(lambda s: s / count, [total], TensorType(dtype, total.shape))
+    return b.pointwise(lambda s: s / count, [total])
 
 
 def reduced_count(shape: Sequence[int], dims: Sequence[int]) -> int:

@@ -167,7 +167,7 @@ def plane_indices(
 
     def number() -> ScalarExpr:
         terms = [b.index(k) * s for k, s in enumerate(strides)]
-        return sum(terms[1:], terms[0]).to(dtype)
+        return sum(terms[1:], terms[0])
 
     return b.generic(size, [], [LoopOutput(dtype, tuple(size), range(len(size)))], number)[0]
 

@@ -58,19 +58,17 @@ class SortedRows:
                 packed, [rank if k == self.dim else b.index(k) for k in range(packed.rank)]
             )
 
-        return replace(self, packed=b.pointwise(body, [ranks], TensorType("i64", ranks.shape)))
+        return replace(self, packed=b.pointwise(body, [ranks]))
 
     def indices(self, b: LinalgBuilder) -> StridedValue:
         """Return the indices along ``dim`` into the unsorted tensor, i64."""
         if self.source is not None:
             return self.packed
-        return b.pointwise(_place, [self.packed], TensorType("i64", self.packed.shape))
+        return b.pointwise(_place, [self.packed])
 
     def values(self, b: LinalgBuilder) -> StridedValue:
         """Return the sorted elements."""
-        return b.pointwise(
-            self._element(b), [self.packed], TensorType(self.dtype, self.packed.shape)
-        )
+        return b.pointwise(self._element(b), [self.packed])
 
     def both(self, b: LinalgBuilder) -> tuple[StridedValue, StridedValue]:
         """Return values and indices."""
@@ -217,7 +215,5 @@ def _order_wide(
     first = _sorted(b, lower, x, dim, x.shape[dim])
     second = _sorted(b, upper, first, dim, most)
     whole = first
-    indices = b.pointwise(
-        lambda p: _place(extract(whole, _place(p))), [second], TensorType("i64", second.shape)
-    )
+    indices = b.pointwise(lambda p: _place(extract(whole, _place(p))), [second])
     return SortedRows(indices, x.dtype, dim, descending, source)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ftm_backend.dtypes import ALL, INTS, STORED
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type, wrapped_index
+from ftm_backend.frontend.oplib.index_scatter import checked_index, wrapped_index
 from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
@@ -48,9 +48,7 @@ def _index_select(
 
 
 @lowering("aten::gather", ALL, "gather", EXACT)
-def _gather(
-    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, sparse_grad: bool = False
-) -> StridedValue:
+def _gather(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) -> StridedValue:
     self = self if self.rank else b.reshape(self, (1,))
     index = index if index.rank else b.reshape(index, (1,))
     return b.reshape(_along(b, self, dim % self.rank, index), b.result.shape)
@@ -71,7 +69,7 @@ def _along(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) 
             ],
         )
 
-    return b.pointwise(body, [index], tensor_type(self.dtype, index.shape))
+    return b.pointwise(body, [index])
 
 
 @lowering("aten::take", ALL, "take", EXACT)

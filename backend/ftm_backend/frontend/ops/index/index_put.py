@@ -119,9 +119,7 @@ def _put_where(
         one = b.reshape(
             values, shape if len(shape) <= self.rank else shape[len(shape) - self.rank :]
         )
-        return b.pointwise(
-            lambda x, m, v: e.where(m, combined(x, v), x), [self, spread, one], self.type
-        )
+        return b.pointwise(lambda x, m, v: e.where(m, combined(x, v), x), [self, spread, one])
     ranks, total = ranks_of(b, mask)
     value_count, source, strides = (
         values.shape[count_dim],
@@ -164,4 +162,4 @@ def _put(
     )
     updates = b.cast(b.reshape(source, (count, 1)), dtype)
     result = scatter_rows(b, b.cast(b.reshape(self, (size, 1)), dtype), rows, updates, kind)
-    return b.cast(b.reshape(result, self.shape), self.dtype)
+    return b.as_type(result, self.type)

@@ -66,7 +66,7 @@ def _masked_scatter_backward(
     ranks, _ = ranks_of(b, mask)
     # unselected elements go to an extra element at the end, which is cut off
     rows = b.pointwise(
-        lambda m, r: e.where(m, checked_index(r, size), size).to("i64"),
+        lambda m, r: e.where(m, checked_index(r, size), size),
         [b.reshape(mask, (count,)), ranks],
         tensor_type("i64", (count,)),
     )
@@ -86,11 +86,11 @@ def _nonzero_static(
     count, rank = self.type.numel, self.rank
     if not count or not size or not rank:
         return b.full(fill_value, "i64", b.result.shape)
-    mask = b.pointwise(lambda x: x.ne(0), [self], tensor_type("i1", self.shape))
+    mask = b.pointwise(lambda x: x.ne(0), [self])
     ranks, _ = ranks_of(b, mask)
     # unlisted elements go to an extra row at the end, which is cut off
     rows = b.pointwise(
-        lambda m, r: e.where(m & (r < size), r, size).to("i64"),
+        lambda m, r: e.where(m & (r < size), r, size),
         [b.reshape(mask, (count,)), ranks],
         tensor_type("i64", (count,)),
     )

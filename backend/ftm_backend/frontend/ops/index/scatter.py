@@ -13,7 +13,6 @@ from ftm_backend.frontend.oplib.index_scatter import (
     rows_to_dim,
     scatter_reduction,
     scatter_rows,
-    tensor_type,
     wrapped_index,
 )
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
@@ -57,7 +56,7 @@ def element_rows(
                 flat = flat + b.index(k) * strides[k]
         return flat
 
-    result = b.pointwise(body, [index], tensor_type("i64", index.shape))
+    result = b.pointwise(body, [index])
     return b.reshape(result, (index.type.numel,))
 
 
@@ -107,7 +106,7 @@ def _scatter(
         include_self,
         reduce == "mean",
     )
-    return b.cast(b.reshape(total, self.shape), self.dtype)
+    return b.as_type(total, self.type)
 
 
 def _combined(
@@ -205,9 +204,7 @@ def _checked(
     size: int,
     check: Callable[[ScalarExpr, int], ScalarExpr] = checked_index,
 ) -> StridedValue:
-    return b.pointwise(
-        lambda position: check(position, size), [index], tensor_type("i64", index.shape)
-    )
+    return b.pointwise(lambda position: check(position, size), [index])
 
 
 def _put_slices(
@@ -267,12 +264,12 @@ def _index_add(
     source = source if source.rank else b.reshape(source, (1,))
     kind, dtype, _ = scatter_reduction("sum", self.dtype)
     scale = b.scalar_operand(alpha, dtype)
-    scaled = b.pointwise(lambda v: v.to(dtype) * scale, [source], tensor_type(dtype, source.shape))
+    scaled = b.pointwise(lambda v: v.to(dtype) * scale, [source])
     rows = _checked(b, index, x.shape[dim])
     result = scatter_rows(
         b, dim_to_rows(b, b.cast(x, dtype), dim), rows, dim_to_rows(b, scaled, dim), kind
     )
-    return b.cast(b.reshape(rows_to_dim(b, result, x.shape, dim), self.shape), self.dtype)
+    return b.as_type(rows_to_dim(b, result, x.shape, dim), self.type)
 
 
 @lowering("aten::index_reduce", NUMBERS, "index_reduce", SUMS)
@@ -296,7 +293,7 @@ def _index_reduce(
     )
     rows = _checked(b, index, x.shape[dim])
     result = _combined(b, dest, rows, updates, kind, identity, include_self, reduce == "mean")
-    return b.cast(b.reshape(rows_to_dim(b, result, x.shape, dim), self.shape), self.dtype)
+    return b.as_type(rows_to_dim(b, result, x.shape, dim), self.type)
 
 
 @lowering("aten::unfold_backward", FLOATS, "unfold_backward", SUMS)

@@ -18,7 +18,6 @@ def _searchsorted(
     b: LinalgBuilder,
     sorted_sequence: StridedValue,
     self: StridedValue | Number,
-    out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
     sorter: StridedValue | None = None,
@@ -29,10 +28,6 @@ def _searchsorted(
 
 @lowering("aten::bucketize.Tensor aten::bucketize.Scalar", NUMBERS, "search", EXACT)
 def _bucketize(
-    b: LinalgBuilder,
-    self: StridedValue | Number,
-    boundaries: StridedValue,
-    out_int32: bool = False,
-    right: bool = False,
+    b: LinalgBuilder, self: StridedValue | Number, boundaries: StridedValue, right: bool = False
 ) -> StridedValue:
     return search_sorted(b, boundaries, self, right, b.result.dtype)

@@ -24,23 +24,14 @@ recorded("aten::isin", tried=("always",))
 
 @lowering("aten::sort aten::sort.stable", ALL, "sort", EXACT)
 def _sort(
-    b: LinalgBuilder,
-    self: StridedValue,
-    dim: int = -1,
-    descending: bool = False,
-    stable: bool | None = None,
+    b: LinalgBuilder, self: StridedValue, dim: int = -1, descending: bool = False
 ) -> tuple[StridedValue, StridedValue]:
     return sort(b, self, dim, descending)
 
 
 @lowering("aten::topk", NUMBERS, "topk", EXACT)
 def _topk(
-    b: LinalgBuilder,
-    self: StridedValue,
-    k: int,
-    dim: int = -1,
-    largest: bool = True,
-    sorted: bool = True,
+    b: LinalgBuilder, self: StridedValue, k: int, dim: int = -1, largest: bool = True
 ) -> tuple[StridedValue, StridedValue]:
     if not self.rank or not b.result.numel:
         return b.full(0, self.dtype, b.result.shape) if self.rank else self, b.full(
@@ -51,7 +42,7 @@ def _topk(
 
 @lowering("aten::kthvalue", NUMBERS, "kthvalue", EXACT)
 def _kthvalue(
-    b: LinalgBuilder, self: StridedValue, k: int, dim: int = -1, keepdim: bool = False
+    b: LinalgBuilder, self: StridedValue, k: int, dim: int = -1
 ) -> tuple[StridedValue, StridedValue]:
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
@@ -77,7 +68,7 @@ def _middle(b: LinalgBuilder, x: StridedValue, dim: int, skip: bool) -> SortedRo
             return e.where(gone.eq(count), 0, (gone.const(count - 1) - gone) >> 1)
         return e.where(gone.eq(0), (count - 1) // 2, gone.const(count) - gone)
 
-    return ordered.at(b, b.pointwise(rank, [missing], missing.type))
+    return ordered.at(b, b.pointwise(rank, [missing]))
 
 
 def _median(skip: bool) -> Lower:
@@ -92,9 +83,7 @@ def _median(skip: bool) -> Lower:
 
 
 def _median_dim(skip: bool) -> Lower:
-    def lower(
-        b: LinalgBuilder, self: StridedValue, dim: int, keepdim: bool = False
-    ) -> tuple[StridedValue, StridedValue]:
+    def lower(b: LinalgBuilder, self: StridedValue, dim: int) -> tuple[StridedValue, StridedValue]:
         if not self.rank or not b.result.numel:
             return b.reshape(self, b.result.shape) if not self.rank else b.full(
                 0, self.dtype, b.result.shape
@@ -111,9 +100,7 @@ lowering("aten::nanmedian.dim", NUMBERS, "median_dim", EXACT)(_median_dim(True))
 
 
 @lowering("aten::mode", ALL, "median_dim", EXACT)
-def _mode(
-    b: LinalgBuilder, self: StridedValue, dim: int = -1, keepdim: bool = False
-) -> tuple[StridedValue, StridedValue]:
+def _mode(b: LinalgBuilder, self: StridedValue, dim: int = -1) -> tuple[StridedValue, StridedValue]:
     """Return the least of the most frequent values: the first longest run in a sorted row.
 
     NaN equals nothing.
@@ -182,27 +169,19 @@ def _is_in(
             )
         return ~found if invert else found
 
-    return b.pointwise(body, [elements], TensorType("i1", elements.shape))
+    return b.pointwise(body, [elements])
 
 
 @lowering("aten::isin.Tensor_Tensor", NUMBERS, "isin", EXACT)
 def _isin(
-    b: LinalgBuilder,
-    elements: StridedValue,
-    test_elements: StridedValue,
-    assume_unique: bool = False,
-    invert: bool = False,
+    b: LinalgBuilder, elements: StridedValue, test_elements: StridedValue, invert: bool = False
 ) -> StridedValue:
     return _is_in(b, elements, b.reshape(test_elements, (test_elements.type.numel,)), invert)
 
 
 @lowering("aten::isin.Tensor_Scalar", NUMBERS, "isin", EXACT)
 def _isin_scalar(
-    b: LinalgBuilder,
-    elements: StridedValue,
-    test_element: Number,
-    assume_unique: bool = False,
-    invert: bool = False,
+    b: LinalgBuilder, elements: StridedValue, test_element: Number, invert: bool = False
 ) -> StridedValue:
     common = b.promoted_dtype([elements, test_element])
     test = b.scalar_operand(test_element, common)
@@ -216,11 +195,7 @@ def _isin_scalar(
 
 @lowering("aten::isin.Scalar_Tensor", NUMBERS, "isin", EXACT)
 def _isin_of_scalar(
-    b: LinalgBuilder,
-    element: Number,
-    test_elements: StridedValue,
-    assume_unique: bool = False,
-    invert: bool = False,
+    b: LinalgBuilder, element: Number, test_elements: StridedValue, invert: bool = False
 ) -> StridedValue:
     common = b.promoted_dtype([element, test_elements])
     target = b.scalar_operand(element, common)

@@ -75,7 +75,7 @@ def _scaled_sum(
             if skips_from:
                 skips = skips & (b.constant(rows * inner * columns, "i64") >= skips_from)
             p = e.where(skips, 0, p)
-        return (e.where(beta.eq(0), 0, x.to(dtype) * beta) + p * alpha).to(b.result.dtype)
+        return e.where(beta.eq(0), 0, x.to(dtype) * beta) + p * alpha
 
     return b.pointwise(body, [bias.expand(b.result.shape), product], b.result)
 
@@ -106,7 +106,7 @@ def _baddbmm(
 
 @lowering("aten::mv", _DTYPES, "matmul", PRODUCTS)
 def _mv(b: LinalgBuilder, self: StridedValue, vec: StridedValue) -> StridedValue:
-    return b.cast(b.reshape(matmul(b, self, vec.unsqueeze(1)), b.result.shape), b.result.dtype)
+    return b.as_type(matmul(b, self, vec.unsqueeze(1)))
 
 
 @lowering("aten::addmv", _DTYPES, "addmm", PRODUCTS)
@@ -163,9 +163,7 @@ def _cross(b: LinalgBuilder, self: StridedValue, other: StridedValue, dim: int) 
     for k in range(3):
         sides = [v.slice(dim, (k + step) % 3, 1) for v in (x, y) for step in (1, 2)]
         part = b.pointwise(
-            lambda x1, x2, y1, y2: (x1.to(dtype) * y2.to(dtype) - x2.to(dtype) * y1.to(dtype)).to(
-                b.result.dtype
-            ),
+            lambda x1, x2, y1, y2: x1.to(dtype) * y2.to(dtype) - x2.to(dtype) * y1.to(dtype),
             sides,
             TensorType(b.result.dtype, sides[0].shape),
         )

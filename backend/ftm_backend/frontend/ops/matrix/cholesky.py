@@ -27,7 +27,7 @@ from ftm_backend.ir.trace.trace import TensorType
 
 @lowering("aten::linalg_cholesky_ex", DTYPES, "cholesky", SOLUTION_TOLERANCE)
 def _cholesky_ex(
-    b: LinalgBuilder, self: StridedValue, upper: bool, check_errors: bool
+    b: LinalgBuilder, self: StridedValue, upper: bool
 ) -> tuple[StridedValue, StridedValue]:
     """Return the factor, and an error code for each matrix.
 
@@ -40,7 +40,7 @@ def _cholesky_ex(
     def triangle(value: ScalarExpr) -> ScalarExpr:
         return e.where(b.index(2) > b.index(1), 0, value)
 
-    factor = b.reshape(b.pointwise(triangle, [result], result.type), b.result.shape)
+    factor = b.reshape(b.pointwise(triangle, [result]), b.result.shape)
     return factor.transpose() if upper else factor, b.reshape(failed, b.result_type(1).shape)
 
 
@@ -61,7 +61,6 @@ def _factorize(
     failed = b.pointwise(
         lambda code, later: e.where(code.eq(0) & later.ne(0), later + half, code),
         [first_failed, second_failed],
-        first_failed.type,
     )
     return join_blocks(b, [[first, top.slice(2, half, n - half)], [across, second]]), failed
 

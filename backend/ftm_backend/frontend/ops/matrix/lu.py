@@ -34,7 +34,7 @@ from ftm_backend.ir.trace.trace import TensorType
 
 @lowering("aten::linalg_lu_factor_ex", DTYPES, "lu_factor", SOLUTION_TOLERANCE)
 def _lu_factor_ex(
-    b: LinalgBuilder, A: StridedValue, pivot: bool, check_errors: bool
+    b: LinalgBuilder, A: StridedValue, pivot: bool
 ) -> tuple[StridedValue, StridedValue, StridedValue]:  # noqa: N803
     """Return L below the diagonal with U, the pivots, and an error code for each matrix.
 
@@ -68,11 +68,10 @@ def _factorize(
     rest = subtract_product(b, right.slice(1, half, rows - half), below, across)
     last, last_pivots, last_failed = _factorize(b, rest, limit, pivot)
     below = gather_rows(b, below, _order_of(b, last_pivots, rows - half))
-    later = b.pointwise(lambda index: index + half, [last_pivots], last_pivots.type)
+    later = b.pointwise(lambda index: index + half, [last_pivots])
     failed = b.pointwise(
         lambda code, number: e.where(code.eq(0) & number.ne(0), number + half, code),
         [first_failed, last_failed],
-        first_failed.type,
     )
     factors = join_blocks(b, [[top, across], [below, last]])
     return factors, concat(b, [first_pivots, later], 1), failed
@@ -96,9 +95,7 @@ def _factorize_by_columns(
             def candidate(value: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
                 return e.where(b.index(1) < number, -1, abs(value))
 
-            _, chosen = extreme_with_index(
-                b, "max", b.pointwise(candidate, [own, k], TensorType(own.dtype, own.shape)), 1
-            )
+            _, chosen = extreme_with_index(b, "max", b.pointwise(candidate, [own, k]), 1)
         upper, replaced = extract_row(b, matrix, chosen), extract_row(b, matrix, k)
         divisor, moved = (
             extract_row(b, own.unsqueeze(2), chosen),
@@ -115,9 +112,7 @@ def _factorize_by_columns(
             value = e.where(b.index(1).eq(index), at_k, value)
             return e.where(at_pivot.eq(0), value, value / at_pivot)
 
-        factors = b.pointwise(
-            factor, [own, divisor, moved, k, chosen], TensorType(own.dtype, own.shape)
-        )
+        factors = b.pointwise(factor, [own, divisor, moved, k, chosen])
 
         def updated(
             value: ScalarExpr,

@@ -208,11 +208,11 @@ def _log_sigmoid_forward(b: LinalgBuilder, self: StridedValue) -> tuple[StridedV
     The buffer may be empty, and our backward op does not read it.
     """
     dtype = compute_dtype(self.dtype)
-    out = b.pointwise(lambda x: _log_sigmoid(x.to(dtype)).to(self.dtype), [self], self.type)
+    out = b.pointwise(lambda x: _log_sigmoid(x.to(dtype)).to(self.dtype), [self])
     buffer = b.results[1]
     if buffer is None or buffer.numel != self.type.numel:
         return out, b.full(0, self.dtype, buffer.shape if buffer is not None else (0,))
-    return out, b.pointwise(lambda x: e.exp(-abs(x.to(dtype))).to(self.dtype), [self], self.type)
+    return out, b.pointwise(lambda x: e.exp(-abs(x.to(dtype))).to(self.dtype), [self])
 
 
 @lowering("aten::log_sigmoid_backward", FLOATS, "log_sigmoid")

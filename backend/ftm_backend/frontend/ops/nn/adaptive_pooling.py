@@ -56,7 +56,7 @@ def _in_planes(
     """Add `x` at `indices` of each plane into zeros [planes, count]."""
     shape = (planes, x.type.numel // max(1, planes))
     flat = b.reshape(indices, shape)
-    rows = b.pointwise(lambda i: checked_index(i, count) + b.index(0) * count, [flat], flat.type)
+    rows = b.pointwise(lambda i: checked_index(i, count) + b.index(0) * count, [flat])
     updates = b.reshape(b.cast(x, dtype), (x.type.numel, 1))
     return scatter_rows(
         b, b.full(0, dtype, (planes * count, 1)), b.reshape(rows, (x.type.numel,)), updates, "add"
@@ -83,7 +83,7 @@ def _places_backward(dims: int) -> Lower:
             count,
             compute_dtype(self.dtype),
         )
-        return b.cast(b.reshape(result, self.shape), self.dtype)
+        return b.as_type(result, self.type)
 
     return lower
 
@@ -277,9 +277,7 @@ def _records(dims: int) -> None:
         count = math.prod(output_size)
         planes = math.prod(self.shape[:-dims])
         flat = b.reshape(indices, (planes, self.type.numel // max(1, planes)))
-        rows = b.pointwise(
-            lambda i: checked_index(i, count) + b.index(0) * count, [flat], flat.type
-        )
+        rows = b.pointwise(lambda i: checked_index(i, count) + b.index(0) * count, [flat])
         result = scatter_rows(
             b,
             b.full(0, self.dtype, (planes * count, 1)),

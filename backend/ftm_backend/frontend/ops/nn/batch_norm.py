@@ -54,7 +54,7 @@ def _batch_norm(
     affine = [_channel(b, p, rank) for p in (weight, bias) if p is not None]
 
     body = normalization_body(dtype, input.dtype, weight is not None, bias is not None)
-    out = b.pointwise(body, [input, mean, deviation, *affine], input.type)
+    out = b.pointwise(body, [input, mean, deviation, *affine])
     updated = [
         _updated(b, running, new, training, momentum, factor)
         for running, new, factor in (
@@ -88,7 +88,7 @@ def _updated(
     dtype = compute_dtype(new.dtype)
 
     def body(old: ScalarExpr, fresh: ScalarExpr) -> ScalarExpr:
-        return (old.to(dtype) * (1 - momentum) + fresh * (momentum * factor)).to(type_.dtype)
+        return old.to(dtype) * (1 - momentum) + fresh * (momentum * factor)
 
     return b.pointwise(body, [running, b.reshape(new, running.shape)], type_)
 
@@ -104,7 +104,7 @@ def _statistics(
         elif type_.numel == 0:
             result.append(b.full(0, type_.dtype, type_.shape))
         else:
-            result.append(b.cast(b.reshape(value, type_.shape), type_.dtype))
+            result.append(b.as_type(value, type_))
     return result[0], result[1]
 
 
@@ -146,7 +146,6 @@ def _batch_norm_backward(
     save_invstd: StridedValue | None,
     train: bool,
     eps: float,
-    output_mask: list[bool],
 ) -> tuple[StridedValue | None, ...]:
     rank, dtype = input.rank, compute_dtype(input.dtype)
     dims = [k for k in range(rank) if k != 1]
@@ -176,7 +175,7 @@ def _batch_norm_backward(
             x, m, s, a = rest[:4]
             g = g - s * inverse_count - (x.to(dtype) - m.to(dtype)) * (a * r * r * inverse_count)
         factor = r * rest[-1].to(dtype) if scale else r
-        return (g * factor).to(input.dtype)
+        return g * factor
 
     grads: list[StridedValue | None] = [None, None, None]
     if b.results[0] is not None:
@@ -184,10 +183,10 @@ def _batch_norm_backward(
     if b.results[1] is not None:
         type_ = b.results[1]
         grads[1] = b.pointwise(
-            lambda a, r: (a * r.to(dtype)).to(type_.dtype),
+            lambda a, r: a * r.to(dtype),
             [b.reshape(sum_dy_xmu, type_.shape), b.reshape(deviation, type_.shape)],
             type_,
         )
     if b.results[2] is not None:
-        grads[2] = b.cast(b.reshape(sum_dy, b.result_type(2).shape), b.result_type(2).dtype)
+        grads[2] = b.as_type(sum_dy, b.result_type(2))
     return tuple(grads)

@@ -297,9 +297,7 @@ def _convolution(
     if bias is None:
         return b.cast(result, b.result.dtype)
     channel = b.reshape(bias, (1, bias.type.numel, *[1] * (result.rank - 2)))
-    return b.pointwise(
-        lambda v, c: (v + c.to(v.dtype)).to(b.result.dtype), [result, channel], b.result
-    )
+    return b.pointwise(lambda v, c: v + c.to(v.dtype), [result, channel], b.result)
 
 
 @lowering("aten::convolution_backward", FLOATS, "convolution_backward", _CONV)
@@ -314,8 +312,6 @@ def _convolution_backward(
     transposed: bool,
     output_padding: list[int],
     groups: int,
-    output_mask: list[bool],
-    bias_sizes: list[int] | None = None,
 ) -> tuple[StridedValue | None, ...]:
     if not input.type.numel or not weight.type.numel or not grad_output.type.numel:
         return tuple(None if r is None else b.full(0, r.dtype, r.shape) for r in b.results)
@@ -327,14 +323,12 @@ def _convolution_backward(
             result = _forward(b, grad, w, g, False, x.shape[2:])
         else:
             result = _scatter_windows(b, grad, w, g, x.shape[2:])
-        grads[0] = b.cast(b.reshape(result, input.shape), input.dtype)
+        grads[0] = b.as_type(result, input.type)
     if b.results[1] is not None:
         # the weight gradient of a transposed convolution is that of the convolution with input and
         # gradient exchanged
         source, gradient = (grad, x) if transposed else (x, grad)
-        grads[1] = b.cast(
-            b.reshape(_weight_gradient(b, source, gradient, w, g), weight.shape), weight.dtype
-        )
+        grads[1] = b.as_type(_weight_gradient(b, source, gradient, w, g), weight.type)
     if b.results[2] is not None:
         dims = [k for k in range(grad_output.rank) if k != 1]
         total = reduce(b, "sum", [grad_output], dims, compute_dtype(grad_output.dtype))

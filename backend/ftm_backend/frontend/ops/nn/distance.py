@@ -42,9 +42,9 @@ def _norm(
         return of(lambda d: d, "max")
     if p == 2:
         total = of(lambda d: d * d)
-        return b.pointwise(e.sqrt, [total], total.type)
+        return b.pointwise(e.sqrt, [total])
     total = of(lambda d: e.pow_(d, d.const(p)))
-    return b.pointwise(lambda s: e.pow_(s, s.const(1 / p)), [total], total.type)
+    return b.pointwise(lambda s: e.pow_(s, s.const(1 / p)), [total])
 
 
 def _slope(difference: ScalarExpr, distance: ScalarExpr, p: float) -> ScalarExpr:
@@ -92,9 +92,7 @@ def _gradient(
 
 
 @lowering("aten::_cdist_forward", ("f32", "f64"), "cdist", _DISTANCES)
-def _cdist(
-    b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, compute_mode: int | None
-) -> StridedValue:
+def _cdist(b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float) -> StridedValue:
     dtype = x1.dtype
     result = _norm(b, x1.unsqueeze(x1.rank - 1), x2.unsqueeze(x2.rank - 2), p, dtype)
     return b.reshape(result, b.result.shape)
@@ -187,7 +185,6 @@ def _trilinear(
     expand2: list[int],
     expand3: list[int],
     sumdim: list[int],
-    unroll_dim: int = 1,
 ) -> StridedValue:
     dtype = compute_dtype(i1.dtype)
     operands = []
@@ -204,4 +201,4 @@ def _trilinear(
         dtype,
         lambda x, y, z: x.to(dtype) * y.to(dtype) * z.to(dtype),
     )
-    return b.cast(b.reshape(result, b.result.shape), b.result.dtype)
+    return b.as_type(result)

@@ -22,7 +22,6 @@ def _embedding(
     indices: StridedValue,
     padding_idx: int = -1,
     scale_grad_by_freq: bool = False,
-    sparse: bool = False,
 ) -> StridedValue:
     table = weight
     rank = len(b.result.shape)
@@ -55,11 +54,9 @@ def _embedding_backward(
             # for integers, 1 / count is 0 unless count is 1
             return g / count.to(dtype) if g.is_float else e.where(count.eq(1), g, 0)
 
-        updates = b.pointwise(divided, [updates, column], updates.type)
+        updates = b.pointwise(divided, [updates, column])
     if 0 <= padding_idx:
-        updates = b.pointwise(
-            lambda g, row: e.where(row.eq(padding_idx), 0, g), [updates, column], updates.type
-        )
+        updates = b.pointwise(lambda g, row: e.where(row.eq(padding_idx), 0, g), [updates, column])
     result = scatter_rows(b, b.full(0, dtype, (num_weights, width)), rows, updates, "add")
     return b.cast(result, b.result.dtype)
 
@@ -83,4 +80,4 @@ def _embedding_renorm(
         scaled = x.to(dtype) * (n.const(max_norm) / (n + 1e-7))
         return e.where((hits > 0) & (n > max_norm), scaled.to(self.dtype), x)
 
-    return b.pointwise(body, [self, norm, counts], self.type)
+    return b.pointwise(body, [self, norm, counts])

@@ -61,7 +61,7 @@ def _bag_sizes(
     ones = b.full(1, "i64", (count, 1))
     if padding_idx >= 0:
         ones = b.pointwise(
-            lambda i: i.ne(padding_idx).to("i64"),
+            lambda i: i.ne(padding_idx),
             [b.reshape(indices, (count, 1))],
             tensor_type("i64", (count, 1)),
         )
@@ -76,9 +76,7 @@ def _embedding_bag(
     offsets: StridedValue,
     scale_grad_by_freq: bool = False,
     mode: int = 0,
-    sparse: bool = False,
     per_sample_weights: StridedValue | None = None,
-    include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[StridedValue, ...]:
     """Return the result, the bag of each index, bag sizes, and the row of each maximum."""
@@ -103,9 +101,9 @@ def _embedding_bag(
     sizes = _bag_sizes(b, bag, indices, bags, padding_idx)
     result = total
     if mode == _MEAN:
-        result = b.pointwise(lambda t, n: t / e.maximum(n, 1).to(dtype), [total, sizes], total.type)
+        result = b.pointwise(lambda t, n: t / e.maximum(n, 1).to(dtype), [total, sizes])
     elif mode == _MAX:
-        result = b.pointwise(lambda t, n: e.where(n.eq(0), 0, t), [total, sizes], total.type)
+        result = b.pointwise(lambda t, n: e.where(n.eq(0), 0, t), [total, sizes])
     # PyTorch's kernel omits the sizes for sums
     reported_sizes = b.reshape(sizes, (bags,)) if mode != _SUM else b.full(0, "i64", (bags,))
     return (
@@ -146,16 +144,14 @@ def _max_rows(
             value.eq(most) | e.isnan(value) if value.is_float else value.eq(most), b.index(0), count
         )
 
-    indices = b.pointwise(
-        position, [rows, b.reshape(bag, (count, 1))], tensor_type("i64", rows.shape)
-    )
+    indices = b.pointwise(position, [rows, b.reshape(bag, (count, 1))])
     first = scatter_rows(b, b.full(count, "i64", total.shape), bag, indices, "min")
     flat = b.reshape(column, (count,))
 
     def index(at: ScalarExpr) -> ScalarExpr:
         return e.where(at.eq(count), 0, b.extract(flat, [e.where(at.eq(count), 0, at)]).to("i64"))
 
-    found = b.pointwise(index, [first], first.type)
+    found = b.pointwise(index, [first])
     result_type = b.result_type(3)
     return (
         b.cast(found, result_type.dtype)
@@ -229,7 +225,7 @@ def _max_backward(
         [maximum_indices],
         tensor_type("i64", grad.shape),
     )
-    updates = b.pointwise(lambda g, n: e.where(n > 0, g, 0), [grad, sizes], grad.type)
+    updates = b.pointwise(lambda g, n: e.where(n > 0, g, 0), [grad, sizes])
     result = scatter_rows(
         b,
         b.reshape(zeros, (entries * width, 1)),

@@ -246,7 +246,6 @@ def _grid_sampler_backward(
     interpolation_mode: int,
     padding_mode: int,
     align_corners: bool,
-    output_mask: list[bool],
 ) -> tuple[StridedValue | None, ...]:
     g = _Grid(b, input, grid, interpolation_mode, padding_mode, align_corners)
     results: list[StridedValue | None] = [None, None]
@@ -260,7 +259,7 @@ def _grid_sampler_backward(
         result = [_grid_gradient(b, g, grad, positions, slope) for slope in slopes]
         rates = b.constant_vector(g.rates, g.dtype)
         columns = b.reshape(concat(b, [column.unsqueeze(2) for column in result], 2), grid.shape)
-        results[1] = b.pointwise(lambda v, r: (v * r).to(grid.dtype), [columns, rates], grid.type)
+        results[1] = b.pointwise(lambda v, r: v * r, [columns, rates], grid.type)
     return tuple(results)
 
 
@@ -285,9 +284,7 @@ def _input_gradient(
         ],
         TensorType(g.dtype, shape),
     )
-    rows = b.pointwise(
-        lambda position: e.maximum(position, 0) + b.index(0) * count, [positions], positions.type
-    )
+    rows = b.pointwise(lambda position: e.maximum(position, 0) + b.index(0) * count, [positions])
     zeros = b.full(0, g.dtype, (g.batch * count, g.channels))
     result = scatter_rows(
         b,

@@ -191,7 +191,7 @@ def _nearest(dims: int, exact: bool) -> None:
         if _is_repetition(size, output_size, scales, exact):
             split = b.reshape(grad_output, _split(outer, size, output_size))
             total = reduce(b, "sum", [split], [len(outer) + 2 * k + 1 for k in range(dims)], dtype)
-            return b.cast(b.reshape(total, b.result.shape), b.result.dtype)
+            return b.as_type(total)
         tables = [
             transpose_taps([[(p, 1.0)] for p in nearest_indices(n, m, s, exact)], n)
             for n, m, s in zip(size, output_size, scales, strict=True)

@@ -74,17 +74,17 @@ def _nll_loss(
 
     losses = b.pointwise(score, [t], per_row)
     if reduction == NONE and self.rank != 1:
-        result = b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
+        result = b.as_type(losses)
         return result, b.full(0, b.result_type(1).dtype, b.result_type(1).shape)
     # an unbatched sample is its own sum, whose weight is defined for every reduction
     total = reduce(b, "sum", [losses], [0, 1, 2], dtype)
     shares = b.pointwise(lambda label: unless_ignored(label, share(label)), [t], per_row)
     weight_sum = reduce(b, "sum", [shares], [0, 1, 2], dtype)
     if reduction == MEAN:
-        total = b.pointwise(lambda s, n: s / n, [total, weight_sum], total.type)
+        total = b.pointwise(lambda s, n: s / n, [total, weight_sum])
     return (
-        b.cast(b.reshape(total, b.result.shape), b.result.dtype),
-        b.cast(b.reshape(weight_sum, b.result_type(1).shape), b.result_type(1).dtype),
+        b.as_type(total),
+        b.as_type(weight_sum, b.result_type(1)),
     )
 
 
@@ -117,7 +117,7 @@ def _nll_loss_backward(
         if scale:
             value = value * scales[-1].to(dtype)
         hit = label.eq(b.index(1)) & label.ne(ignore_index)
-        return e.where(hit, value, 0).to(self.dtype)
+        return e.where(hit, value, 0)
 
     result = b.pointwise(
         body, [t.expand(x.shape), grad, *total, *scale], TensorType(self.dtype, x.shape)
@@ -168,9 +168,7 @@ def _loss(
         if reduction == NONE:
             operands = [*values, *(check.expand(shape) for check in checks)]
             return b.pointwise(
-                lambda *v: with_checks(loss(*v[: len(values)]), v[len(values) :]).to(
-                    b.result.dtype
-                ),
+                lambda *v: with_checks(loss(*v[: len(values)]), v[len(values) :]),
                 operands,
                 b.result,
             )
@@ -180,7 +178,7 @@ def _loss(
             return b.cast(total, b.result.dtype)
         divisor = count if reduction == MEAN else 1
         return b.pointwise(
-            lambda s, *zeros: (with_checks(s, zeros) / divisor).to(b.result.dtype),
+            lambda s, *zeros: with_checks(s, zeros) / divisor,
             [total, *checks],
             b.result,
         )
@@ -209,7 +207,7 @@ def _loss_backward(names: str, family: str, element: Callable[..., ScalarExpr]) 
                 value = value * w[0].to(dtype)
             if reduction == MEAN:
                 value = value / count
-            return value.to(b.result.dtype)
+            return value
 
         return b.pointwise(body, [v.expand(b.result.shape) for v in values], b.result)
 
@@ -285,7 +283,7 @@ def _bce_with_logits(
         return value if weight is None else value * scales[0].to(dtype)
 
     if reduction == NONE:
-        return b.pointwise(lambda *v: loss(*v).to(b.result.dtype), values, b.result)
+        return b.pointwise(lambda *v: loss(*v), values, b.result)
     total = b.reshape(reduce(b, "sum", values, range(self.rank), dtype, loss), ())
     count = self.type.numel if reduction == MEAN else 1
-    return b.pointwise(lambda s: (s / count).to(b.result.dtype), [total], b.result)
+    return b.pointwise(lambda s: s / count, [total], b.result)

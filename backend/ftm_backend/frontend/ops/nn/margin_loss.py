@@ -32,10 +32,10 @@ def _rows(b: LinalgBuilder, x: StridedValue) -> StridedValue:
 def _finished(b: LinalgBuilder, losses: StridedValue, reduction: int) -> StridedValue:
     """Convert losses [N, 1] to the op's result."""
     if reduction == NONE:
-        return b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
+        return b.as_type(losses)
     total = b.reshape(reduce(b, "sum", [losses], [0], losses.dtype), b.result.shape)
     count = losses.shape[0] if reduction == MEAN else 1
-    return b.pointwise(lambda s: (s / count).to(b.result.dtype), [total], b.result)
+    return b.pointwise(lambda s: s / count, [total], b.result)
 
 
 def _incoming(b: LinalgBuilder, grad: StridedValue, rows: int, reduction: int) -> StridedValue:
@@ -68,11 +68,7 @@ def _margins(
     def index(label: ScalarExpr) -> ScalarExpr:
         return checked_index(label, x.shape[1])
 
-    right = b.pointwise(
-        lambda t: b.extract(scores, [b.index(0), index(t)]).to(dtype),
-        [labels],
-        TensorType(dtype, labels.shape),
-    )
+    right = b.pointwise(lambda t: b.extract(scores, [b.index(0), index(t)]).to(dtype), [labels])
     operands = [x, labels, right]
     if weight is not None:
         operands.append(
@@ -110,7 +106,7 @@ def _multi_margin(
         return e.where((distance > 0) & ~is_right, value, 0)
 
     total = reduce(b, "sum", [v.expand(x.shape) for v in operands], [1], dtype, loss)
-    return _finished(b, b.pointwise(lambda s: s / x.shape[1], [total], total.type), reduction)
+    return _finished(b, b.pointwise(lambda s: s / x.shape[1], [total]), reduction)
 
 
 @lowering("aten::multi_margin_loss_backward", FLOATS + ("i64",), "margin_loss_backward", SUMS)
@@ -141,7 +137,7 @@ def _multi_margin_backward(
     total = reduce(b, "sum", [slopes], [1], dtype)
 
     def body(s: ScalarExpr, t: ScalarExpr, label: ScalarExpr, g: ScalarExpr) -> ScalarExpr:
-        return (e.where(label.to("i64").eq(b.index(1)), -t, s) * g.to(dtype)).to(self.dtype)
+        return e.where(label.to("i64").eq(b.index(1)), -t, s) * g.to(dtype)
 
     result = b.pointwise(
         body,
@@ -162,7 +158,6 @@ def _right_classes(b: LinalgBuilder, target: StridedValue) -> tuple[StridedValue
     named = b.pointwise(
         lambda t, end: e.where(b.index(1) < end, checked_index(e.where(t < 0, 0, t), count), -1),
         [target, negative],
-        target.type,
     )
     is_right = reduce(
         b,
@@ -206,7 +201,7 @@ def _multilabel_margin(
     )
     mask = b.results[1]
     assert mask is not None
-    return _finished(b, losses, reduction), b.cast(b.reshape(is_right, mask.shape), mask.dtype)
+    return _finished(b, losses, reduction), b.as_type(is_right, mask)
 
 
 @lowering(
@@ -255,7 +250,7 @@ def _multilabel_margin_backward(
     )
 
     def body(up: ScalarExpr, down: ScalarExpr, g: ScalarExpr) -> ScalarExpr:
-        return ((up - down) * (g.to(dtype) / count)).to(self.dtype)
+        return (up - down) * (g.to(dtype) / count)
 
     result = b.pointwise(
         body,

@@ -44,9 +44,9 @@ def _normalized(
 
     body = normalization_body(dtype, x.dtype, weight is not None, bias is not None)
     affine = [p for p in (weight, bias) if p is not None]
-    out = b.pointwise(body, [x, mean, deviation, *affine], TensorType(x.dtype, x.shape))
+    out = b.pointwise(body, [x, mean, deviation, *affine])
     statistics = (
-        b.cast(b.reshape(s, t.shape), t.dtype)
+        b.as_type(s, t)
         for s, t in zip((mean, deviation), (b.result_type(1), b.result_type(2)), strict=True)
     )
     return (b.reshape(out, b.result_type(0).shape), *statistics)
@@ -113,10 +113,10 @@ def _normalized_backward(
             dtype,
             lambda g, v, m, r: g.to(dtype) * x_hat(v, m, r),
         )
-        grads[1] = b.cast(b.reshape(result, b.result_type(1).shape), b.result_type(1).dtype)
+        grads[1] = b.as_type(result, b.result_type(1))
     if b.results[2] is not None:
         result = reduce(b, "sum", [grad], shared, dtype)
-        grads[2] = b.cast(b.reshape(result, b.result_type(2).shape), b.result_type(2).dtype)
+        grads[2] = b.as_type(result, b.result_type(2))
     return tuple(grads)
 
 
@@ -155,7 +155,6 @@ def _layer_norm_backward(
     rstd: StridedValue,
     weight: StridedValue | None,
     bias: StridedValue | None,
-    output_mask: list[bool],
 ) -> tuple[StridedValue | None, ...]:
     rows, columns = _rows(input, normalized_shape)
     grad, x = (b.reshape(value, (rows, columns)) for value in (grad_out, input))
@@ -196,7 +195,6 @@ def _group_norm_backward(
     C: int,
     HxW: int,
     group: int,
-    output_mask: list[bool],
 ) -> tuple[StridedValue | None, ...]:
     grad, x = (b.reshape(value, (N, group, C // group, HxW)) for value in (grad_out, input))
     mean, rstd = (b.reshape(value, (N, group, 1, 1)) for value in (mean, rstd))

@@ -7,7 +7,7 @@ import math
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import checked_index, scatter_rows, tensor_type
+from ftm_backend.frontend.oplib.index_scatter import checked_index, scatter_rows
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.oplib.sliding_windows import (
@@ -40,7 +40,7 @@ def place_found(value: ScalarExpr, best: ScalarExpr, index: ScalarExpr) -> Scala
 
 def first_place(b: LinalgBuilder, found: StridedValue) -> StridedValue:
     """Decode the minimum of `place_found` to an index."""
-    return b.pointwise(lambda p: e.where(p < 0, p * -1 - 1, p), [found], found.type)
+    return b.pointwise(lambda p: e.where(p < 0, p * -1 - 1, p), [found])
 
 
 def maximum_of_windows(
@@ -89,7 +89,7 @@ def average(
         reduced=w.tap_loops,
     )
     mean = _divided(b, total, _divisors(w, include_pad, override), dtype)
-    return b.cast(b.reshape(mean, b.result.shape), b.result.dtype)
+    return b.as_type(mean)
 
 
 def average_backward(
@@ -105,7 +105,7 @@ def average_backward(
     grad = b.reshape(grad_output, (w.planes, *w.out))
     share = _divided(b, grad, _divisors(w, include_pad, override), dtype)
     result = pool_backward(b, w.trimmed(), [(share, 0)], dtype, lambda g: g)
-    return b.cast(b.reshape(result, x.shape), x.dtype)
+    return b.as_type(result, x.type)
 
 
 def _divisors(w: SlidingWindow, include_pad: bool, override: int | None) -> list[list[int]] | int:
@@ -157,11 +157,7 @@ def _scattered(
     """Scatter gradients at indices that are not provably inside of their windows."""
     extent = math.prod(w.size)
     count = grad.type.numel
-    rows = b.pointwise(
-        lambda index: checked_index(index, extent) + b.index(0) * extent,
-        [indices],
-        tensor_type("i64", indices.shape),
-    )
+    rows = b.pointwise(lambda index: checked_index(index, extent) + b.index(0) * extent, [indices])
     result = scatter_rows(
         b,
         b.full(0, dtype, (w.planes * extent, 1)),
@@ -181,7 +177,6 @@ def _records(dims: int) -> None:
         stride: list[int],
         padding: list[int],
         dilation: list[int],
-        ceil_mode: bool,
     ) -> tuple[StridedValue, StridedValue]:
         w = SlidingWindow(dims, self.shape, b.result.shape, kernel_size, stride, padding, dilation)
         values, positions = maximum_of_windows(b, self, w)
@@ -200,7 +195,6 @@ def _records(dims: int) -> None:
         stride: list[int],
         padding: list[int],
         dilation: list[int],
-        ceil_mode: bool,
         indices: StridedValue,
     ) -> StridedValue:
         w = SlidingWindow(
@@ -210,13 +204,10 @@ def _records(dims: int) -> None:
         grad = b.reshape(grad_output, shape)
         windows, positions = b.pooled.get(indices.base, (None, None))
         if windows != w:
-            return b.cast(
-                b.reshape(_scattered(b, grad, b.reshape(indices, shape), w, dtype), self.shape),
-                self.dtype,
-            )
+            return b.as_type(_scattered(b, grad, b.reshape(indices, shape), w, dtype), self.type)
 
         result = max_pool_backward(b, w.trimmed(), grad, positions, dtype)
-        return b.cast(b.reshape(result, self.shape), self.dtype)
+        return b.as_type(result, self.type)
 
     @lowering(f"aten::avg_pool{dims}d", FLOATS + ("i64",), "avg_pool", SUMS)
     def avg_pool(
@@ -225,7 +216,6 @@ def _records(dims: int) -> None:
         kernel_size: list[int],
         stride: list[int],
         padding: list[int],
-        ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: int | None,
     ) -> StridedValue:
@@ -240,7 +230,6 @@ def _records(dims: int) -> None:
         kernel_size: list[int],
         stride: list[int],
         padding: list[int],
-        ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: int | None,
     ) -> StridedValue:

@@ -30,9 +30,7 @@ def _weight_int8pack_mm(
     """Return self[M, K] . mat2[N, K] transposed, with each column scaled."""
     dtype = compute_dtype(self.dtype)
     result = matmul(b, b.cast(self, dtype), b.cast(mat2, dtype).transpose(0, 1))
-    return b.pointwise(
-        lambda p, s: (p * s.to(dtype)).to(b.result.dtype), [result, scales], b.result
-    )
+    return b.pointwise(lambda p, s: p * s.to(dtype), [result, scales], b.result)
 
 
 def _rounded(

@@ -21,40 +21,36 @@ def _shifted(b: LinalgBuilder, x: StridedValue, dim: int) -> tuple[StridedValue,
 
 
 @lowering("aten::_softmax", FLOATS, "softmax", ROWS)
-def _softmax(b: LinalgBuilder, self: StridedValue, dim: int, half_to_float: bool) -> StridedValue:
+def _softmax(b: LinalgBuilder, self: StridedValue, dim: int) -> StridedValue:
     if not self.rank:
         return b.pointwise(lambda x: x - x + 1, [self], b.result)
     largest, total, dtype = _shifted(b, self, dim % self.rank)
     return b.pointwise(
-        lambda x, m, s: (e.exp(x.to(dtype) - m) / s).to(b.result.dtype),
+        lambda x, m, s: e.exp(x.to(dtype) - m) / s,
         [self, largest, total],
         b.result,
     )
 
 
 @lowering("aten::_safe_softmax", FLOATS, "safe_softmax", ROWS)
-def _safe_softmax(
-    b: LinalgBuilder, self: StridedValue, dim: int, dtype: str | None = None
-) -> StridedValue:
+def _safe_softmax(b: LinalgBuilder, self: StridedValue, dim: int) -> StridedValue:
     """Compute softmax; a row of -inf gives zeros."""
     largest, total, compute = _shifted(b, self, dim % self.rank)
 
     def body(x: ScalarExpr, m: ScalarExpr, s: ScalarExpr) -> ScalarExpr:
-        return e.where(m.eq(-math.inf), 0, e.exp(x.to(compute) - m) / s).to(b.result.dtype)
+        return e.where(m.eq(-math.inf), 0, e.exp(x.to(compute) - m) / s)
 
     return b.pointwise(body, [self, largest, total], b.result)
 
 
 @lowering("aten::_log_softmax", FLOATS, "softmax", ROWS)
-def _log_softmax(
-    b: LinalgBuilder, self: StridedValue, dim: int, half_to_float: bool
-) -> StridedValue:
+def _log_softmax(b: LinalgBuilder, self: StridedValue, dim: int) -> StridedValue:
     if not self.rank:
         return b.pointwise(lambda x: x - x, [self], b.result)
     largest, total, dtype = _shifted(b, self, dim % self.rank)
-    logarithm = b.pointwise(e.log, [total], total.type)
+    logarithm = b.pointwise(e.log, [total])
     return b.pointwise(
-        lambda x, m, s: (x.to(dtype) - m - s).to(b.result.dtype),
+        lambda x, m, s: x.to(dtype) - m - s,
         [self, largest, logarithm],
         b.result,
     )
@@ -62,17 +58,17 @@ def _log_softmax(
 
 @lowering("aten::_softmax_backward_data", FLOATS, "softmax_backward", ROWS)
 def _softmax_backward(
-    b: LinalgBuilder, grad_output: StridedValue, output: StridedValue, dim: int, input_dtype: str
+    b: LinalgBuilder, grad_output: StridedValue, output: StridedValue, dim: int
 ) -> StridedValue:
     dtype = compute_dtype(output.dtype)
     if not output.rank:
-        return b.pointwise(lambda g: (g - g).to(b.result.dtype), [grad_output], b.result)
+        return b.pointwise(lambda g: g - g, [grad_output], b.result)
     dims = [dim % output.rank]
     total = reduce(
         b, "sum", [grad_output, output], dims, dtype, lambda g, y: g.to(dtype) * y.to(dtype)
     )
     return b.pointwise(
-        lambda g, y, s: (y.to(dtype) * (g.to(dtype) - s)).to(b.result.dtype),
+        lambda g, y, s: y.to(dtype) * (g.to(dtype) - s),
         [grad_output, output, total],
         b.result,
     )
@@ -80,14 +76,14 @@ def _softmax_backward(
 
 @lowering("aten::_log_softmax_backward_data", FLOATS, "softmax_backward", ROWS)
 def _log_softmax_backward(
-    b: LinalgBuilder, grad_output: StridedValue, output: StridedValue, dim: int, input_dtype: str
+    b: LinalgBuilder, grad_output: StridedValue, output: StridedValue, dim: int
 ) -> StridedValue:
     dtype = compute_dtype(output.dtype)
     if not output.rank:
-        return b.pointwise(lambda g: (g - g).to(b.result.dtype), [grad_output], b.result)
+        return b.pointwise(lambda g: g - g, [grad_output], b.result)
     total = reduce(b, "sum", [grad_output], [dim % output.rank], dtype)
     return b.pointwise(
-        lambda g, y, s: (g.to(dtype) - e.exp(y.to(dtype)) * s).to(b.result.dtype),
+        lambda g, y, s: g.to(dtype) - e.exp(y.to(dtype)) * s,
         [grad_output, output, total],
         b.result,
     )

@@ -79,10 +79,9 @@ def _random(
             number = element_index(b, result.shape)
             for check in elems[len(values) :]:
                 number = number + check
-            output = element(
+            return element(
                 b, number, seed, offset, **dict(zip(values, elems, strict=False)), **rest
             )
-            return output.to(result.dtype)
 
         reading = [LoopInput(v, range(rank - v.rank, rank)) for v in [*values.values(), *checks]]
         return b.generic(
@@ -336,6 +335,6 @@ def _native_dropout_backward(
     dtype = compute_dtype(b.result.dtype)
 
     def body(g: ScalarExpr, m: ScalarExpr) -> ScalarExpr:
-        return (g.to(dtype) * m.to(dtype) * b.scalar_operand(scale, dtype)).to(b.result.dtype)
+        return g.to(dtype) * m.to(dtype) * b.scalar_operand(scale, dtype)
 
     return b.pointwise(body, [grad_output, mask], b.result)

@@ -109,5 +109,5 @@ def _without_replacement(
         ).to(dtype)
         return (e.log(weight.to(dtype)) - noise).to("f32")
 
-    finish = b.pointwise(race, [weights], tensor_type("f32", weights.shape))
+    finish = b.pointwise(race, [weights])
     return sort_rows(b, finish, 1, descending=True).part(0, count).indices(b)

@@ -15,9 +15,7 @@ _SUMS = {"f64": (1e-11, 1e-11), "f32": (1e-5, 1e-5), "f16": (4e-3, 4e-3), "bf16"
 
 
 def _plain(kind: str) -> Lower:
-    def lower(
-        b: LinalgBuilder, self: StridedValue, dim: int, dtype: str | None = None
-    ) -> StridedValue:
+    def lower(b: LinalgBuilder, self: StridedValue, dim: int) -> StridedValue:
         if b.result.dtype == "i1":
             raise TypeError("PyTorch has no running sum or product of bools")
         return scan(b, kind, b.cast(self, b.result.dtype), dim)

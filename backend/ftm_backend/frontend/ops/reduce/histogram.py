@@ -174,9 +174,7 @@ def _histogram(
             h = h / (edges.at(b.index(d) + 1, *own) - edges.at(b.index(d), *own))
         return h
 
-    return b.pointwise(
-        share, [hist, total, *(b.reshape(x, (1,) * len(shape)) for x in bounds)], hist.type
-    )
+    return b.pointwise(share, [hist, total, *(b.reshape(x, (1,) * len(shape)) for x in bounds)])
 
 
 def _ranges(range: list[float] | None, dims: int) -> list[tuple[float, float] | None]:

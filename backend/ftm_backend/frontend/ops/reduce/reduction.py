@@ -29,30 +29,18 @@ recorded("aten::nansum", asks_cpu="no_dims")
 
 
 def _finish(b: LinalgBuilder, x: StridedValue) -> StridedValue:
-    return b.cast(b.reshape(x, b.result.shape), b.result.dtype)
+    return b.as_type(x)
 
 
 @lowering("aten::sum aten::sum.dim_IntList", ALL, "reduction", SUMS)
-def _sum(
-    b: LinalgBuilder,
-    self: StridedValue,
-    dim: list[int] | None = None,
-    keepdim: bool = False,
-    dtype: str | None = None,
-) -> StridedValue:
+def _sum(b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None) -> StridedValue:
     return _finish(
         b, sum_of(b, self, canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
     )
 
 
 @lowering("aten::nansum", ALL, "reduction", SUMS)
-def _nansum(
-    b: LinalgBuilder,
-    self: StridedValue,
-    dim: list[int] | None = None,
-    keepdim: bool = False,
-    dtype: str | None = None,
-) -> StridedValue:
+def _nansum(b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None) -> StridedValue:
     dims = canonical_dims(dim, self.rank)
     number = (lambda x: e.where(e.isnan(x), 0, x)) if e.info(self.dtype).kind == "float" else None
     return _finish(b, sum_of(b, self, dims, compute_dtype(b.result.dtype), number))
@@ -66,26 +54,14 @@ def _count_nonzero(
 
 
 @lowering("aten::mean aten::mean.dim", ALL, "reduction", SUMS)
-def _mean(
-    b: LinalgBuilder,
-    self: StridedValue,
-    dim: list[int] | None = None,
-    keepdim: bool = False,
-    dtype: str | None = None,
-) -> StridedValue:
+def _mean(b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None) -> StridedValue:
     return _finish(
         b, mean_of(b, self, canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
     )
 
 
 @lowering("aten::prod aten::prod.dim_int", ALL, "reduction", SUMS)
-def _prod(
-    b: LinalgBuilder,
-    self: StridedValue,
-    dim: int | None = None,
-    keepdim: bool = False,
-    dtype: str | None = None,
-) -> StridedValue:
+def _prod(b: LinalgBuilder, self: StridedValue, dim: int | None = None) -> StridedValue:
     return _finish(
         b, reduce(b, "prod", [self], canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
     )
@@ -93,10 +69,7 @@ def _prod(
 
 def _extreme(kind: str) -> Lower:
     def lower(
-        b: LinalgBuilder,
-        self: StridedValue,
-        dim: int | list[int] | None = None,
-        keepdim: bool = False,
+        b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None
     ) -> StridedValue:
         return _finish(b, reduce(b, kind, [self], canonical_dims(dim, self.rank), self.dtype))
 
@@ -104,9 +77,7 @@ def _extreme(kind: str) -> Lower:
 
 
 def _extreme_dim(kind: str) -> Lower:
-    def lower(
-        b: LinalgBuilder, self: StridedValue, dim: int, keepdim: bool = False
-    ) -> tuple[StridedValue, StridedValue]:
+    def lower(b: LinalgBuilder, self: StridedValue, dim: int) -> tuple[StridedValue, StridedValue]:
         if not self.rank:
             return self, b.full(0, "i64", ())
         values, indices = extreme_with_index(b, kind, self, dim % self.rank)
@@ -117,9 +88,7 @@ def _extreme_dim(kind: str) -> Lower:
 
 
 def _extreme_place(kind: str) -> Lower:
-    def lower(
-        b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False
-    ) -> StridedValue:
+    def lower(b: LinalgBuilder, self: StridedValue, dim: int | None = None) -> StridedValue:
         if not self.rank:
             return b.full(0, "i64", b.result.shape)
         x = self if dim is not None else b.reshape(self, (self.type.numel,))
@@ -137,7 +106,7 @@ for _name, _kind in (("max", "max"), ("min", "min")):
 
 @lowering("aten::aminmax", ALL, "aminmax", EXACT)
 def _aminmax(
-    b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False
+    b: LinalgBuilder, self: StridedValue, dim: int | None = None
 ) -> tuple[StridedValue, StridedValue]:
     dims = canonical_dims(dim, self.rank)
     low, high = (reduce(b, kind, [self], dims, self.dtype) for kind in ("min", "max"))
@@ -146,10 +115,7 @@ def _aminmax(
 
 def _test(kind: str) -> Lower:
     def lower(
-        b: LinalgBuilder,
-        self: StridedValue,
-        dim: int | list[int] | None = None,
-        keepdim: bool = False,
+        b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None
     ) -> StridedValue:
         return _finish(b, reduce(b, kind, [self], canonical_dims(dim, self.rank), "i1"))
 
@@ -166,13 +132,12 @@ def _variance(root: bool, with_mean: bool) -> Lower:
         self: StridedValue,
         dim: int | list[int] | None = None,
         correction: Number | None = None,
-        keepdim: bool = False,
     ) -> StridedValue | tuple[StridedValue, StridedValue]:
         variance, mean = variance_and_mean(
             b, self, canonical_dims(dim, self.rank), 1 if correction is None else correction
         )
         if root:
-            variance = b.pointwise(e.sqrt, [variance], variance.type)
+            variance = b.pointwise(e.sqrt, [variance])
         first = _finish(b, variance)
         return (first, _finish(b, mean)) if with_mean else first
 
@@ -187,12 +152,7 @@ lowering("aten::std_mean.correction", FLOATS, "variance", SUMS)(_variance(True, 
 
 @lowering("aten::linalg_vector_norm", FLOATS, "norm", SUMS)
 def _vector_norm(
-    b: LinalgBuilder,
-    self: StridedValue,
-    ord: Number,
-    dim: list[int] | None = None,
-    keepdim: bool = False,
-    dtype: str | None = None,
+    b: LinalgBuilder, self: StridedValue, ord: Number, dim: list[int] | None = None
 ) -> StridedValue:
     return _finish(
         b, vector_norm(b, self, ord, canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
@@ -207,12 +167,7 @@ def _vector_norm(
     SUMS,
 )
 def _norm(
-    b: LinalgBuilder,
-    self: StridedValue,
-    p: Number | None,
-    dim: list[int] | None = None,
-    keepdim: bool = False,
-    dtype: str | None = None,
+    b: LinalgBuilder, self: StridedValue, p: Number | None, dim: list[int] | None = None
 ) -> StridedValue:
     return _vector_norm(b, self, 2 if p is None else p, dim)
 
@@ -242,13 +197,11 @@ def _renorm(
 
 
 @lowering("aten::logsumexp", ALL, "reduction", SUMS)
-def _logsumexp(
-    b: LinalgBuilder, self: StridedValue, dim: list[int], keepdim: bool = False
-) -> StridedValue:
+def _logsumexp(b: LinalgBuilder, self: StridedValue, dim: list[int]) -> StridedValue:
     dims = canonical_dims(dim, self.rank)
     dtype = compute_dtype(b.result.dtype)
     largest = reduce(b, "max", [self], dims, dtype)
     # an infinite maximum would give inf - inf, so do not shift then
-    shift = b.pointwise(lambda m: e.where(abs(m).eq(math.inf), 0, m), [largest], largest.type)
+    shift = b.pointwise(lambda m: e.where(abs(m).eq(math.inf), 0, m), [largest])
     total = reduce(b, "sum", [self, shift], dims, dtype, lambda x, m: e.exp(x.to(dtype) - m))
-    return _finish(b, b.pointwise(lambda s, m: e.log(s) + m, [total, shift], total.type))
+    return _finish(b, b.pointwise(lambda s, m: e.log(s) + m, [total, shift]))

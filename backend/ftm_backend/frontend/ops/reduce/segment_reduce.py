@@ -53,11 +53,9 @@ class _Segments:
         else:
             runs = b.cast(b.reshape(lengths, (self.batch, self.count)), "i64")
             ends = scan(b, "sum", runs, 1)
-            begins = b.pointwise(lambda end, run: end - run, [ends, runs], ends.type)
+            begins = b.pointwise(lambda end, run: end - run, [ends, runs])
         self.shape = (self.batch * self.count + 1, self.inner)
-        self.lengths = self._with_rest(
-            b.pointwise(lambda end, begin: end - begin, [ends, begins], ends.type)
-        )
+        self.lengths = self._with_rest(b.pointwise(lambda end, begin: end - begin, [ends, begins]))
         self.rows = self._rows(ends, begins, whole and lengths is not None)
 
     def _with_rest(self, x: StridedValue) -> StridedValue:
@@ -134,9 +132,7 @@ def _segment_reduce(
     if reduce == "mean":
         empty = start if initial is not None else b.constant(math.nan, dtype)
         total = b.pointwise(
-            lambda t, n: e.where(n > 0, t / n.to(dtype), empty),
-            [total, segments.lengths],
-            total.type,
+            lambda t, n: e.where(n > 0, t / n.to(dtype), empty), [total, segments.lengths]
         )
     return b.cast(b.reshape(total.slice(0, 0, segments.shape[0] - 1), b.result.shape), data.dtype)
 
@@ -184,13 +180,13 @@ def _segment_reduce_backward(
         def chosen(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
             return x.eq(value(row)) | e.isnan(x)
 
-        hits = b.pointwise(lambda x, row: chosen(x, row).to(dtype), [flat, rows], flat.type)
+        hits = b.pointwise(lambda x, row: chosen(x, row).to(dtype), [flat, rows])
         ties = s.spread(s.combine(0, hits, "add"))
 
         def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
             return e.where(chosen(x, row), incoming(row) / e.maximum(ties(row), 1), 0)
 
-    result = b.pointwise(element, [flat, rows], flat.type)
+    result = b.pointwise(element, [flat, rows])
     return b.cast(b.reshape(result, b.result.shape), data.dtype)
 
 
@@ -219,14 +215,10 @@ def _prod_element(
     def plain(x: ScalarExpr) -> ScalarExpr:
         return x.ne(0) & ~e.isnan(x)
 
-    others = b.pointwise(lambda x: e.where(plain(x), x, 1), [flat], flat.type)
+    others = b.pointwise(lambda x: e.where(plain(x), x, 1), [flat])
     product = s.spread(s.combine(start, others, "mul"))
-    zeros = s.spread(
-        s.combine(0, b.pointwise(lambda x: x.eq(0).to(dtype), [flat], flat.type), "add")
-    )
-    nans = s.spread(
-        s.combine(0, b.pointwise(lambda x: e.isnan(x).to(dtype), [flat], flat.type), "add")
-    )
+    zeros = s.spread(s.combine(0, b.pointwise(lambda x: x.eq(0).to(dtype), [flat]), "add"))
+    nans = s.spread(s.combine(0, b.pointwise(lambda x: e.isnan(x).to(dtype), [flat]), "add"))
 
     def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
         no_nan = nans(row) <= e.isnan(x).to(dtype)

@@ -72,7 +72,7 @@ def _triangle(name: str, keep: Callable[..., ScalarExpr]) -> None:
         def body(v: ScalarExpr) -> ScalarExpr:
             return e.where(keep(b.index(rank - 1) - b.index(rank - 2), diagonal), v, 0)
 
-        return b.pointwise(body, [self], self.type)
+        return b.pointwise(body, [self])
 
 
 _triangle("tril", lambda distance, diagonal: distance <= diagonal)
@@ -81,9 +81,7 @@ _triangle("triu", lambda distance, diagonal: distance >= diagonal)
 
 def _triangle_indices(name: str, lower_part: bool) -> None:
     @lowering(f"aten::{name}", ("i64", "i32"), "triangle_indices", EXACT)
-    def lower(
-        b: LinalgBuilder, row: int, col: int, offset: int = 0, dtype: str | None = None
-    ) -> StridedValue:
+    def lower(b: LinalgBuilder, row: int, col: int, offset: int = 0) -> StridedValue:
         """Return the coordinates of the triangle's elements, row by row.
 
         The number of elements before a row has a closed form, so bisection finds an element's row.
@@ -110,9 +108,7 @@ def _triangle_indices(name: str, lower_part: bool) -> None:
             first = (
                 b.constant(0, "i64") if lower_part else e.minimum(e.maximum(line + offset, 0), col)
             )
-            return e.where(b.index(0).eq(0), line, element - before(line) + first).to(
-                b.result.dtype
-            )
+            return e.where(b.index(0).eq(0), line, element - before(line) + first)
 
         shape = b.result.shape
         return b.generic(shape, [], [LoopOutput(b.result.dtype, shape, (0, 1))], body)[0]

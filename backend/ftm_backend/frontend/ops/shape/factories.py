@@ -53,28 +53,24 @@ def _fill(b: LinalgBuilder, self: StridedValue, value: StridedValue | ScalarExpr
 
 
 @lowering("aten::scalar_tensor", STORED, "creation", EXACT)
-def _scalar_tensor(b: LinalgBuilder, s: Number, dtype: str | None = None) -> StridedValue:
+def _scalar_tensor(b: LinalgBuilder, s: Number) -> StridedValue:
     return b.full(s, b.result.dtype, ())
 
 
 @lowering("aten::arange aten::arange.start aten::arange.start_step", NUMBERS, "arange")
-def _arange(
-    b: LinalgBuilder, end: Number, start: Number = 0, step: Number = 1, dtype: str | None = None
-) -> StridedValue:
+def _arange(b: LinalgBuilder, end: Number, start: Number = 0, step: Number = 1) -> StridedValue:
     # PyTorch computes start + i * step in f64 for floats and in i64 for integers.
     wide = "f64" if e.info(b.result.dtype).kind == "float" else "i64"
     first, stride = b.scalar_operand(start, wide), b.scalar_operand(step, wide)
 
     def body() -> ScalarExpr:
-        return (b.index(0).to(wide) * stride + first).to(b.result.dtype)
+        return b.index(0).to(wide) * stride + first
 
     return b.generic(b.result.shape, [], [LoopOutput(b.result.dtype, b.result.shape, [0])], body)[0]
 
 
 @lowering("aten::linspace", NUMBERS, "linspace")
-def _linspace(
-    b: LinalgBuilder, start: Number, end: Number, steps: int, dtype: str | None = None
-) -> StridedValue:
+def _linspace(b: LinalgBuilder, start: Number, end: Number, steps: int) -> StridedValue:
     return _spaced(b, start, end, steps, lambda x: x)
 
 
@@ -86,7 +82,7 @@ def _linspace(
     {"f64": (1e-11, 1e-12), "f32": (5e-5, 1e-6), "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 1e-2)},
 )
 def _logspace(
-    b: LinalgBuilder, start: Number, end: Number, steps: int, base: float, dtype: str | None = None
+    b: LinalgBuilder, start: Number, end: Number, steps: int, base: float
 ) -> StridedValue:
     return _spaced(b, start, end, steps, lambda x: e.pow_(x.const(base), x))
 
@@ -110,7 +106,7 @@ def _spaced(
         step = (last - first) / max(1, steps - 1)
         forward = first + step * position.to(compute)
         backward = last - step * (position.const(steps - 1) - position).to(compute)
-        return function(e.where(position < steps // 2, forward, backward)).to(b.result.dtype)
+        return function(e.where(position < steps // 2, forward, backward))
 
     if steps == 1:
         return b.full(function(first), b.result.dtype, (1,))
@@ -120,7 +116,7 @@ def _spaced(
 @lowering("aten::eye aten::eye.m", ALL, "creation", EXACT)
 def _eye(b: LinalgBuilder, **_: object) -> StridedValue:
     def body() -> ScalarExpr:
-        return b.index(0).eq(b.index(1)).to(b.result.dtype)
+        return b.index(0).eq(b.index(1))
 
     return b.generic(
         b.result.shape, [], [LoopOutput(b.result.dtype, b.result.shape, [0, 1])], body

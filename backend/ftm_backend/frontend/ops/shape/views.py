@@ -12,7 +12,6 @@ from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided
-from ftm_backend.ir.trace.trace import TensorType
 from ftm_backend.symbolic import guarded_equal
 
 
@@ -29,9 +28,7 @@ def _reshape(b: LinalgBuilder, self: StridedValue, **_: object) -> StridedValue:
 
 
 @lowering("aten::expand aten::broadcast_to aten::expand_copy", STORED, "view", EXACT)
-def _expand(
-    b: LinalgBuilder, self: StridedValue, size: list[int], implicit: bool = False
-) -> StridedValue:
+def _expand(b: LinalgBuilder, self: StridedValue, size: list[int]) -> StridedValue:
     return self.expand(b.result.shape)
 
 
@@ -193,7 +190,7 @@ def _reinterpret(b: LinalgBuilder, x: StridedValue, dtype: str) -> StridedValue:
         return b.cast(x, dtype)
     if info(x.dtype).builtin == info(dtype).builtin:
         return b.reinterpret(x, dtype)
-    return b.pointwise(lambda e: e.bitcast(dtype), [x], TensorType(dtype, x.shape))
+    return b.pointwise(lambda e: e.bitcast(dtype), [x])
 
 
 def _split_words(b: LinalgBuilder, x: StridedValue, width: int) -> StridedValue:
@@ -202,7 +199,7 @@ def _split_words(b: LinalgBuilder, x: StridedValue, width: int) -> StridedValue:
     shape = (*x.shape, count)
 
     def body(word: ScalarExpr) -> ScalarExpr:
-        return (word >> (b.index(1) * width).to(x.dtype)).to(f"i{width}")
+        return word >> (b.index(1) * width).to(x.dtype)
 
     return b.generic(shape, [LoopInput(x, [0])], [LoopOutput(f"i{width}", shape, [0, 1])], body)[0]
 
