@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
 import pytest
-import torch
-from torch.nn import functional
 
-from ftm_backend import assembler, driver
-from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.function import Statement
-from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.retry_policy import Restrictions
 from ftm_backend.midend.schedule.gemm import candidate_tile_sizes, panel_search
@@ -20,9 +15,8 @@ from ftm_backend.midend.schedule.gemm.kernel_schedule import schedule_statements
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import tune
+from midend.trace_programs import M7032, Program, after, assembly, check, convolution, linalg
 
-M7032 = presets.load("m7032")
-KINDS = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
 TOLERANCE = {"f32": 1e-4, "f64": 1e-10, "bf16": 5e-2, "f16": 5e-3}
 
 SHAPES = {  # images, channels, filters, size of the image, window, stride, padding, dilation
@@ -48,61 +42,20 @@ SHAPES = {  # images, channels, filters, size of the image, window, stride, padd
 }
 
 
-def gradient(
-    name: str, dtype: str, transposed: bool = False
-) -> tuple[str, list[np.ndarray], np.ndarray]:
-    """The trace of an input's gradient or a transposed convolution, its arguments and results."""
-    n, c, f, size, window, stride, padding, dilation = SHAPES[name]
-    generator = torch.Generator().manual_seed(0)
-    kind = KINDS[dtype]
-    x = torch.randn((n, c, *size), generator=generator).to(kind)
-    w = torch.randn((f, c, *window), generator=generator).to(kind)
-    exact = torch.float64 if dtype == "f64" else torch.float32
-    leaf = x.to(exact).clone().requires_grad_()
-    made = functional.conv2d(leaf, w.to(exact), None, stride, padding, dilation)
-    grad = torch.randn(made.shape, generator=generator).to(kind)
-    (wanted,) = torch.autograd.grad(made, [leaf], grad.to(exact))
-    lists = {"stride": stride, "padding": padding, "dilation": dilation}
-    reach = [
-        (o - 1) * s - 2 * p + d * (k - 1) + 1
-        for o, s, p, d, k in zip(grad.shape[2:], stride, padding, dilation, window, strict=True)
-    ]
-    lists["output_padding"] = (
-        tuple(a - b for a, b in zip(size, reach, strict=True)) if transposed else (0, 0)
-    )
-    words = ", ".join(f"{key}=[{','.join(map(str, value))}]" for key, value in lists.items())
-    tensors = (grad, w) if transposed else (grad, x, w)
-    types = [f"{dtype}[{','.join(map(str, t.shape))}]" for t in tensors]
-    lines = ["trace", *(f"  %{k} = param {t}" for k, t in enumerate(types))]
-    result = f"{dtype}[{','.join(map(str, x.shape))}]"
-    if transposed:
-        lines += [
-            f"  %2 = aten::convolution(input=%0, weight=%1, bias=none, {words}, transposed=true, groups=1) : {result}",
-            "  return %2",
-        ]
-    else:
-        lines += [
-            f"  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, {words}, transposed=false, "
-            f"groups=1, output_mask=[true,false,false]) : {result}, none, none",
-            "  return %3",
-        ]
-    arrays = [(t.view(torch.uint16) if dtype == "bf16" else t).numpy() for t in tensors]
-    return "\n".join(lines) + "\n", arrays, wanted.detach().numpy()
+def where(name: str) -> dict[str, tuple[int, int]]:
+    return dict(zip(("stride", "padding", "dilation"), SHAPES[name][5:], strict=True))
 
 
-def run(
-    text: str,
-    arrays: list[np.ndarray],
-    dtype: str,
-    cores: int,
-    machine: str = "m7032",
-    folds: bool = True,
-) -> np.ndarray:
-    assembly = driver.run_from("trace", text, "asm", CompileOptions(machine=machine, cores=cores))
-    assert "FOLD" in assembly or not folds
-    with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(assembly)).run(arrays, [])
-    return torch.from_numpy(got).view(torch.bfloat16).float().numpy() if dtype == "bf16" else got
+def gradient(name: str, dtype: str = "f32", transposed: bool = False) -> Program:
+    """An input's gradient or a transposed convolution."""
+    direction = "transposed" if transposed else "input"
+    return convolution(direction, *SHAPES[name][:5], dtype=dtype, **where(name))
+
+
+def run(program: Program, cores: int, machine: str = "m7032", folds: bool = True) -> None:
+    text = assembly(program, replace(presets.load(machine), cores=cores))
+    assert "FOLD" in text or not folds
+    check(program, text, cores, tolerance=TOLERANCE[program.dtype])
 
 
 @pytest.fixture
@@ -115,22 +68,15 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", SHAPES)
 def test_gradient_of_the_input(name: str, cores: int) -> None:
-    text, arrays, wanted = gradient(name, "f32")
-    np.testing.assert_allclose(
-        run(text, arrays, "f32", cores), wanted, rtol=TOLERANCE["f32"], atol=TOLERANCE["f32"]
-    )
+    run(gradient(name), cores)
 
 
-@pytest.mark.parametrize("cores", [1, 8])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", SHAPES)
-def test_folded_where_it_pays(name: str, transposed: bool, cores: int) -> None:
+def test_folded_where_it_pays(name: str, transposed: bool) -> None:
     """Also where the phases' products are no work for the matrix unit, as those of single
     channels."""
-    text, arrays, wanted = gradient(name, "f32", transposed)
-    np.testing.assert_allclose(
-        run(text, arrays, "f32", cores, folds=False), wanted, rtol=1e-4, atol=1e-4
-    )
+    run(gradient(name, transposed=transposed), 8, folds=False)
 
 
 @pytest.mark.usefixtures("always")
@@ -140,20 +86,13 @@ def test_folded_where_it_pays(name: str, transposed: bool, cores: int) -> None:
     ["3x3 by 2", "7x7 by 2, three channels", "1x1 by 2, odd", "one window", "more than a block"],
 )
 def test_types(name: str, dtype: str) -> None:
-    text, arrays, wanted = gradient(name, dtype)
-    np.testing.assert_allclose(
-        run(text, arrays, dtype, 3),
-        wanted,
-        rtol=TOLERANCE[dtype],
-        atol=TOLERANCE[dtype] * np.abs(wanted).max(),
-    )
+    run(gradient(name, dtype), 3)
 
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("machine", ["mt3000", "m7002"])
 def test_other_machines(machine: str) -> None:
-    text, arrays, wanted = gradient("3x3 by 2", "f32")
-    np.testing.assert_allclose(run(text, arrays, "f32", 2, machine), wanted, rtol=1e-4, atol=1e-4)
+    run(gradient("3x3 by 2"), 2, machine)
 
 
 @pytest.mark.usefixtures("always")
@@ -161,8 +100,7 @@ def test_other_machines(machine: str) -> None:
     "name", ["3x3 by 2", "5x4 by 3 and 2", "dilation 3", "stride beyond the window"]
 )
 def test_transposed_convolution(name: str) -> None:
-    text, arrays, wanted = gradient(name, "f32", transposed=True)
-    np.testing.assert_allclose(run(text, arrays, "f32", 3), wanted, rtol=1e-4, atol=1e-4)
+    run(gradient(name, transposed=True), 3)
 
 
 @pytest.fixture
@@ -185,17 +123,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 )
 def test_rows_of_images(name: str, cores: int) -> None:
     """Windows that see rows of two blocks are computed for both."""
-    text, arrays, wanted = gradient(name, "f32")
-    np.testing.assert_allclose(
-        run(text, arrays, "f32", cores), wanted, rtol=TOLERANCE["f32"], atol=TOLERANCE["f32"]
-    )
-
-
-@pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("cores", [1, 3, 8])
-def test_a_large_image_is_made_by_rows(cores: int) -> None:
-    text, arrays, wanted = gradient("7x7 by 2, large", "f32")
-    np.testing.assert_allclose(run(text, arrays, "f32", cores), wanted, rtol=1e-4, atol=1e-4)
+    run(gradient(name), cores)
 
 
 @pytest.mark.usefixtures("always")
@@ -203,58 +131,35 @@ def test_a_large_image_is_made_by_rows(cores: int) -> None:
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> None:
     """Where cores share them, their rows are put together on chip."""
-    text, arrays, wanted = gradient("few windows", dtype)
-    (made,) = folded(text)
+    program = gradient("few windows", dtype)
+    (made,) = folded(program)
     found = schedule_statements("fold", [made], M7032)
     assert found is not None and found.plan is not None
     assert found.plan.split_rows
-    got = run(text, arrays, dtype, cores)
-    np.testing.assert_allclose(
-        got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max()
-    )
+    run(program, cores)
 
 
-def folded(text: str) -> list[Statement]:
-    """The statements that the pass creates for a trace."""
-    linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
-    function = pipeline.LINALG.read(linalg, M7032)
-    for step in pipeline.PASSES[
-        : 1 + [step.name for step in pipeline.PASSES].index("choose-algorithm")
-    ]:
-        function = step.run(function, M7032)
+def folded(program: Program) -> list[Statement]:
+    """The statements that the pass creates."""
     return [
         item
-        for item in function.body
+        for item in after(program, "choose-algorithm").body
         if isinstance(item, Statement) and item.op == "ftm.conv_transpose"
     ]
 
 
-def convolution(side: int, window: int, stride: int, backward: bool, groups: int = 1) -> str:
-    out = side // stride
-    x, w, y = (
-        f"f32[16,64,{side},{side}]",
-        f"f32[128,{64 // groups},{window},{window}]",
-        f"f32[16,128,{out},{out}]",
-    )
-    words = f"stride=[{stride},{stride}], padding=[{window // 2},{window // 2}], dilation=[1,1], transposed=false, output_padding=[0,0]"
-    if not backward:
-        return f"trace\n  %0 = param {x}\n  %1 = param {w}\n  %2 = aten::convolution(input=%0, weight=%1, bias=none, {words}, groups={groups}) : {y}\n  return %2\n"
-    return (
-        f"trace\n  %0 = param {y}\n  %1 = param {x}\n  %2 = param {w}\n  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, "
-        f"weight=%2, bias_sizes=none, {words}, groups={groups}, output_mask=[true,false,false]) : {x}, none, none\n  return %3\n"
-    )
+def square(direction: str, side: int, window: int, stride: int, groups: int = 1) -> Program:
+    """A convolution of 16 images of 64 channels, with 128 filters."""
+    sizes = (side, side), (window, window)
+    given = {"stride": stride, "padding": window // 2, "groups": groups}
+    return convolution(direction, 16, 64, 128, *sizes, **given)
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        convolution(28, 3, 2, False),
-        convolution(28, 3, 1, False),
-        convolution(28, 3, 2, True, groups=2),
-    ],
+    "arguments", [("forward", 28, 3, 2), ("forward", 28, 3, 1), ("input", 28, 3, 2, 2)]
 )
-def test_what_is_no_transposed_convolution_stays(text: str) -> None:
-    assert not folded(text)
+def test_what_is_no_transposed_convolution_stays(arguments: tuple[str, int, int, int]) -> None:
+    assert not folded(square(*arguments))
 
 
 @pytest.mark.parametrize(
@@ -262,23 +167,19 @@ def test_what_is_no_transposed_convolution_stays(text: str) -> None:
 )
 def test_a_plan_costs_what_is_charged(side: int, window: int, stride: int) -> None:
     """Within 10%; where all is over soon, within 20%."""
-    text = convolution(side, window, stride, backward=True)
-    (made,) = folded(text)
+    program = square("input", side, window, stride)
+    (made,) = folded(program)
     found = schedule_statements("fold", [made], M7032)
     assert found is not None and found.plan is not None
-    profile = cycle_model.model(
-        driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8)),
-        machine="m7032",
-        cores=8,
-    )
+    profile = cycle_model.model(assembly(program), machine="m7032", cores=8)
     charged = sum(kernel.cycles for kernel in profile.kernels if kernel.flops)
     assert found.plan.cycles == pytest.approx(charged, rel=0.1 if side > 14 else 0.2)
 
 
-VIEWS = {
-    "a slice": "sizes=[3,20,9,11], strides=[2970,99,11,1], offset=495",
-    "channels last": "sizes=[3,20,9,11], strides=[1980,1,220,20], offset=0",
-    "a broadcast": "sizes=[3,20,9,11], strides=[1980,0,11,1], offset=0",
+VIEWS = {  # strides and offset
+    "a slice": ([2970, 99, 11, 1], 495),
+    "channels last": ([1980, 1, 220, 20], 0),
+    "a broadcast": ([1980, 0, 11, 1], 0),
 }
 
 
@@ -286,30 +187,16 @@ VIEWS = {
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_is_read_in_place(name: str) -> None:
     """A broadcast tensor is no operand of col2im, whatever the user wants."""
-    x = torch.randn((3, 30, 9, 11), generator=torch.Generator().manual_seed(0))
-    w = torch.randn((20, 7, 3, 3), generator=torch.Generator().manual_seed(1))
-    sizes, strides, offset = (
-        [int(n) for n in part.split("=")[1].strip("[], ").split(",")]
-        for part in VIEWS[name].split(", ")
-    )
-    view = x.as_strided(sizes, strides, offset[0])
-    wanted = functional.conv_transpose2d(view, w, stride=2, padding=1)
-    words = "stride=[2,2], padding=[1,1], dilation=[1,1], transposed=true, output_padding=[0,0]"
-    text = (
-        f"trace\n  %0 = param f32[3,30,9,11]\n  %1 = param f32[20,7,3,3]\n"
-        f"  %2 = ftm.view(base=%0, {VIEWS[name]}) : f32[3,20,9,11]\n"
-        f"  %3 = aten::convolution(input=%2, weight=%1, bias=none, {words}, groups=1) : "
-        f"f32[3,7,17,21]\n  return %3\n"
-    )
-    got = run(text, [x.numpy(), w.numpy()], "f32", 3, folds=name != "a broadcast")
-    np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
+    program = Program()
+    view = program.view(program.random(3, 30, 9, 11), [3, 20, 9, 11], *VIEWS[name])
+    w = program.random(20, 7, 3, 3)
+    program.returns(program.convolution(view, w, stride=2, padding=1, transposed=True))
+    run(program, 3, folds=name != "a broadcast")
 
 
 def test_another_attempt_takes_the_expansion() -> None:
     """A compilation that leaves the choice out has phases, also where col2im is cheaper."""
-    text, _, _ = gradient("3x3 by 2", "f32")
-    linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
-    function = pipeline.LINALG.read(linalg, M7032)
+    function = linalg(gradient("3x3 by 2"))
     restrictions = Restrictions(skipped=frozenset(["choose-algorithm"]))
     for step in pipeline.pipeline(M7032):
         function = pipeline.apply(step, function, M7032, restrictions)

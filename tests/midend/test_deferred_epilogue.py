@@ -7,12 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from ftm_backend import assembler, driver
-from ftm_backend.compile_options import CompileOptions
-from ftm_backend.machine import Machine
 from ftm_backend.midend.schedule.gemm import contraction_schedule
 from ftm_backend.midend.schedule.gemm.panel_search import panel_schedule
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
@@ -22,10 +18,9 @@ from ftm_backend.midend.schedule.gemm.tiling_problem import (
     TileCut,
     TilingProblem,
 )
-from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
+from midend.trace_programs import M7032, Program, assembly, check
 
-M7032 = presets.load("m7032")
 M, N, K = 37, 50, 70
 GRIDS = {"columns share A": (1, 3, "a"), "groups share A": (2, 2, "a"), "rows share B": (3, 1, "b")}
 LOOPS = {"m": (True, False), "m keeps A": (True, True), "n": (False, False)}
@@ -37,44 +32,22 @@ FORMS = {  # whether A, B and C lie transposed; how B is taken; chunks of a pane
 }
 
 
-def _factors(form: str) -> list[tuple[str, int, int, bool]]:
-    """Name, rows, columns and transposition of each operand, in the order of first use."""
-    a_turned, b_turned, *_ = FORMS[form]
-    return sorted((("a", M, K, a_turned), ("b", K, N, b_turned)), key=lambda each: not each[3])
-
-
-def _trace(form: str, follows: bool) -> str:
+def product(form: str, follows: bool) -> Program:
     """The product, and, if something follows it, its sum with p and that times v."""
-    c_turned = FORMS[form][2]
-    c = f"f32[{N},{M}]" if c_turned else f"f32[{M},{N}]"
-
-    params, lines, names = [], [], {}
-    for number, (name, rows, columns, turned) in enumerate(_factors(form)):
-        params.append(
-            f"  %{number} = param "
-            + (f"f32[{columns},{rows}]" if turned else f"f32[{rows},{columns}]")
-        )
-        names[name] = number
-        if turned:
-            names[name] = (4 if follows else 2) + len(lines)
-            view = (
-                f"ftm.view(base=%{number}, sizes=[{rows},{columns}], strides=[1,{rows}], offset=0)"
-            )
-            lines.append(f"  %{names[name]} = {view} : f32[{rows},{columns}]")
-    at = len(params) + 2 * follows + len(lines)
-    lines.append(f"  %{at} = aten::mm(self=%{names['a']}, mat2=%{names['b']}) : f32[{M},{N}]")
-    if c_turned:
-        lines.append(
-            f"  %{at + 1} = ftm.view(base=%{at}, sizes=[{N},{M}], strides=[1,{N}], offset=0) : {c}"
-        )
-        at += 1
-    results = f"%{at}"
-    if follows:
-        params += [f"  %2 = param {c}", f"  %3 = param {c}"]
-        lines.append(f"  %{at + 1} = aten::add.Tensor(self=%2, other=%{at}, alpha=1) : {c}")
-        lines.append(f"  %{at + 2} = aten::mul.Tensor(self=%3, other=%{at + 1}) : {c}")
-        results = f"%{at}, %{at + 1}, %{at + 2}"
-    return "\n".join(["trace", *params, *lines, f"  return {results}", ""])
+    a_turned, b_turned, c_turned, *_ = FORMS[form]
+    program, factors = Program(), {}
+    shapes = {"a": (M, K, a_turned), "b": (K, N, b_turned)}
+    for name, (rows, columns, turned) in sorted(shapes.items(), key=lambda each: not each[1][2]):
+        stored = program.integers(*((columns, rows) if turned else (rows, columns)))
+        factors[name] = program.transposed(stored) if turned else stored
+    c = program.call("mm", self=factors["a"], mat2=factors["b"])
+    c = program.transposed(c) if c_turned else c
+    if not follows:
+        return program.returns(c)
+    total = program.add(program.integers(*c.shape), c)
+    return program.returns(
+        c, total, program.call("mul.Tensor", self=program.integers(*c.shape), other=total)
+    )
 
 
 def _cut(extent: int, size: int) -> TileCut:
@@ -114,32 +87,10 @@ def test_what_is_computed(
     monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int, follows: bool
 ) -> None:
     made = _force(monkeypatch, grid, loops, form, k_size)
-    c_turned = FORMS[form][2]
-    rng = np.random.default_rng(0)
-    held = {
-        name: rng.integers(-4, 5, (rows, columns)).astype(np.float32)
-        for name, rows, columns, _ in _factors(form)
-    }
-    p, v = (
-        rng.integers(-4, 5, (N, M) if c_turned else (M, N)).astype(np.float32) for _ in range(2)
-    )
-    product = held["a"] @ held["b"]
-    product = product.T if c_turned else product
-    wanted = [product, p + product, v * (p + product)] if follows else [product]
-    inputs = [
-        np.ascontiguousarray(held[name].T if turned else held[name])
-        for name, *_, turned in _factors(form)
-    ] + [p, v] * follows
-    image = assembler.assemble(
-        driver.run_from(
-            "trace", _trace(form, follows), "asm", CompileOptions(machine="m7032", cores=8)
-        )
-    )
+    program = product(form, follows)
+    text = assembly(program)
     assert made
-    for cores in (1, 2, 3, 7, 8):
-        with Machine(cores=cores, checked=True) as emulator:
-            for got, want in zip(emulator.load(image).run(inputs, []), wanted, strict=True):
-                np.testing.assert_array_equal(got, want, err_msg=f"{cores} cores")
+    check(program, text, 1, 2, 3, 7, 8, tolerance=0)
 
 
 def test_updates_of_parameters_are_finished_late() -> None:

@@ -12,7 +12,7 @@ from ftm_backend import assembler, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
-from midend.test_conv_transpose import convolution
+from midend.test_conv_transpose import square
 
 TRACE = """trace
   %0 = param f32[300,200]
@@ -51,7 +51,7 @@ def test_kernels_of_a_text_compile_to_the_same_program(machine: str) -> None:
 
 @pytest.mark.parametrize("kinds", ["summed, computed", "fold"])
 def test_schedules_of_prologues_sums_and_col2im_are_read_back(kinds: str) -> None:
-    trace = convolution(28, 3, 2, backward=True)
+    trace = str(square("input", 28, 3, 2))
     if kinds != "fold":
         trace = (Path(__file__).parents[1] / "golden/conv_prologue.trace").read_text()
     text = str(driver.run_from("trace", trace, "outline-kernels", options("m7032", 8)))

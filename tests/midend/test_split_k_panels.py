@@ -6,18 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 
-import numpy as np
 import pytest
 
-from ftm_backend import assembler, driver
-from ftm_backend.compile_options import CompileOptions
-from ftm_backend.machine import Machine
-from ftm_backend.midend import pipeline
 from ftm_backend.midend.schedule.gemm import contraction_schedule, panel_search, split_k_plan
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TileCut, TilingProblem
 from ftm_backend.perf_model import cycle_model
-from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
 from midend import (
     test_deferred_epilogue,
@@ -26,8 +20,8 @@ from midend import (
     test_split_k,
 )
 from midend.harness import tune
+from midend.trace_programs import M7032, assembly, check, lowered, planned
 
-M7032 = presets.load("m7032")
 M, N, K = test_deferred_epilogue.M, test_deferred_epilogue.N, test_deferred_epilogue.K
 GRIDS = {"all": (1, 1, 8), "rows": (2, 1, 4), "columns": (1, 2, 3), "both": (2, 2, 2)}
 """Groups of rows and columns, and of k."""
@@ -59,33 +53,8 @@ def test_what_is_computed(
     monkeypatch: pytest.MonkeyPatch, grid: str, form: str, k_size: int, chunk: int, follows: bool
 ) -> None:
     _force(monkeypatch, grid, form, k_size, chunk)
-    c_turned = FORMS[form][2]
-    rng = np.random.default_rng(0)
-    factors = test_deferred_epilogue._factors(form)
-    held = {
-        name: rng.integers(-4, 5, (rows, columns)).astype(np.float32)
-        for name, rows, columns, _ in factors
-    }
-    p, v = (
-        rng.integers(-4, 5, (N, M) if c_turned else (M, N)).astype(np.float32) for _ in range(2)
-    )
-    product = held["a"] @ held["b"]
-    product = product.T if c_turned else product
-    wanted = [product, p + product, v * (p + product)] if follows else [product]
-    inputs = [
-        np.ascontiguousarray(held[name].T if turned else held[name]) for name, *_, turned in factors
-    ] + [p, v] * follows
-    text = driver.run_from(
-        "trace",
-        test_deferred_epilogue._trace(form, follows),
-        "asm",
-        CompileOptions(machine="m7032", cores=8),
-    )
-    image = assembler.assemble(text)
-    for cores in (1, 2, 3, 7, 8):
-        with Machine(cores=cores, checked=True) as emulator:
-            for got, want in zip(emulator.load(image).run(inputs, []), wanted, strict=True):
-                np.testing.assert_array_equal(got, want, err_msg=f"{cores} cores")
+    program = test_deferred_epilogue.product(form, follows)
+    check(program, assembly(program), 1, 2, 3, 7, 8, tolerance=0)
 
 
 @pytest.fixture
@@ -132,7 +101,8 @@ def test_types(always: list[TilingProblem], dtype: str) -> None:
 
 def gradients(cut: list[TilingProblem], shape: tuple[int, ...], cores: int, dtype: str) -> None:
     """The gradient of a convolution's weights."""
-    test_split_k.gradients(shape, cores, dtype)
+    program = test_split_k.weight(*shape, dtype)
+    check(program, assembly(program), cores, tolerance=test_split_k.TOLERANCE[dtype])
     assert cut
 
 
@@ -143,13 +113,8 @@ def test_updates(
 ) -> None:
     """Weights that are updated with their gradient where its parts are added up."""
     tune(monkeypatch, fuse_conv_backward="keep")
-    made = test_fuse_conv_backward.program(name)
-    with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(
-            assembler.assemble(test_fuse_conv_backward.compiled(made.text, cores=8))
-        ).run(made.arrays, [0.9, 0.1])
-    for mine, wanted in zip(got, made.wanted, strict=True):
-        np.testing.assert_allclose(mine, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+    program = test_fuse_conv_backward.update(*test_fuse_conv_backward.SHAPES[name])
+    check(program, assembly(program), cores, tolerance=1e-4)
     assert always
 
 
@@ -159,11 +124,10 @@ def test_factors_that_are_computed(
     always: list[TilingProblem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int
 ) -> None:
     tune(monkeypatch, fuse_gemm_prologue="fuse")
-    program = test_fuse_gemm_prologue.planned(test_fuse_gemm_prologue.CASES[name], 8)
-    assert any(kernel.kind == "computed" for kernel in program.kernels)
-    test_fuse_gemm_prologue.check(
-        test_fuse_gemm_prologue.CASES[name], test_fuse_gemm_prologue.compiled(program), cores
-    )
+    program = test_fuse_gemm_prologue.product(*test_fuse_gemm_prologue.CASES[name])
+    kernels = planned(program)
+    assert any(kernel.kind == "computed" for kernel in kernels.kernels)
+    check(program, lowered(kernels), cores)
     assert any(problem.b_prologue.tiles for problem in always)
 
 
@@ -173,22 +137,15 @@ def test_factors_that_are_computed(
 
 def gradient(shape: tuple[int, ...]) -> tuple[Schedule, float]:
     """How the gradient of a convolution's weights is planned, and the cycles that it is charged."""
-    text = test_split_k.weight(*shape)
-    machine = M7032
-    function = pipeline.LINALG.read(
-        driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), machine
-    )
-    for step in pipeline.PASSES[: [step.name for step in pipeline.PASSES].index("outline-kernels")]:
-        function = step.run(function, machine)
+    program = test_split_k.weight(*shape)
     plans = [
-        contraction_schedule.find_schedule(kernel.aligned, machine).plan
-        for kernel in function.kernels
+        contraction_schedule.find_schedule(kernel.aligned, M7032).plan
+        for kernel in planned(program).kernels
         if kernel.kind == "contraction"
     ]
-    asm = driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8))
     (plan,) = plans
     assert plan is not None
-    return plan, cycle_model.model(asm, machine="m7032", cores=8).cycles
+    return plan, cycle_model.model(assembly(program), machine="m7032", cores=8).cycles
 
 
 SMALL = [(8, 64, 64, 56, 3), (8, 64, 128, 56, 3, 2), (8, 128, 128, 28, 3), (16, 64, 64, 56, 3)]
@@ -232,12 +189,7 @@ def test_what_starts_elsewhere_is_not_cut() -> None:
 def test_it_pays(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def modelled() -> float:
         panel_search.panel_schedule.cache_clear()
-        text = driver.run_from(
-            "trace",
-            test_split_k.weight(8, 64, 64, 56, 3),
-            "asm",
-            CompileOptions(machine="m7032", cores=8),
-        )
+        text = assembly(test_split_k.weight(8, 64, 64, 56, 3))
         return cycle_model.model(text, machine="m7032", cores=cores).cycles
 
     cut = modelled()

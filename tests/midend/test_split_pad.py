@@ -1,21 +1,20 @@
-"""Pass `split-pad`: padding is written around a tensor, and no element is written twice."""
+"""Padding: passes `split-pad` and `fuse-interior-padding` write each element once."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from emulation import run_assembly
-from ftm_backend import driver
-from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.function import Update
-from ftm_backend.midend import pipeline
+from ftm_backend.midend.transforms.tensor.fuse_interior_padding import fuse_interior_padding
 from ftm_backend.midend.transforms.tensor.split_pad import split_pad
 from ftm_backend.perf_model import cycle_model
-from ftm_backend.target import presets
+from midend.trace_programs import M7032, Program, assembly, check, linalg
 
-M7032 = presets.load("m7032")
-CASES = {  # shape of the interior, and padding before and after it in each dimension
+AROUND = {  # shape of the interior, and padding before and after it in each dimension
     "before, as of a pooling": ((3, 40, 150), ((0, 0), (1, 0), (1, 0))),
     "behind": ((5, 31, 200), ((0, 0), (0, 2), (0, 1))),
     "around": ((2, 17, 257), ((0, 0), (3, 1), (1, 2))),
@@ -25,80 +24,98 @@ CASES = {  # shape of the interior, and padding before and after it in each dime
     "of one element": ((1, 1, 1), ((1, 1), (2, 0), (300, 300))),
     "all four": ((2, 3, 4, 300), ((1, 0), (0, 1), (1, 1), (7, 0))),
 }
-OTHERS = {
-    "short rows": ((40, 30, 20), ((0, 0), (1, 1), (1, 1))),
-    "large": ((64, 112, 112), ((0, 0), (1, 0), (1, 0))),
+SHORT_ROWS = ((40, 30, 20), ((0, 0), (1, 1), (1, 1)))
+LARGE = ((64, 112, 112), ((0, 0), (1, 0), (1, 0)))
+BETWEEN = {  # shape, start and step of each dimension, how many
+    "every second": ((3, 40, 64), (0, 0, 0), (1, 1, 2), (3, 40, 32)),
+    "every third, from the second on": ((2, 30, 47), (0, 0, 1), (1, 1, 3), (2, 30, 15)),
+    "rows apart, too": ((2, 41, 50), (0, 1, 0), (1, 2, 5), (2, 20, 10)),
+    "of one line": ((4000,), (3,), (4,), (999,)),
+    "up to the end": ((5, 20, 21), (0, 0, 0), (1, 1, 4), (5, 20, 6)),
+    "without gaps": ((4, 20, 30), (0, 0, 3), (1, 2, 1), (4, 10, 20)),
 }
-TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i64": np.int64, "i32": np.int32}
 
 
-def trace(name: str, fill: str, dtype: str) -> str:
-    """The trace of a tensor that is written into the middle of another."""
-    inside, around = (CASES | OTHERS)[name]
-    shape = [n + low + high for n, (low, high) in zip(inside, around, strict=True)]
-    strides = [int(np.prod(shape[k + 1 :])) for k in range(len(shape))]
-    offset = sum(low * step for (low, _), step in zip(around, strides, strict=True))
-    sizes, whole = ",".join(map(str, inside)), ",".join(map(str, shape))
-    return (
-        f"trace\n  %0 = param {dtype}[{sizes}]\n  %1 = aten::neg(self=%0) : {dtype}[{sizes}]\n"
-        f"  %2 = aten::full(size=[{whole}], fill_value={fill}, dtype={dtype}) : {dtype}[{whole}]\n"
-        f"  %3 = ftm.update(base=%2, value=%1, sizes=[{sizes}], strides=[{','.join(map(str, strides))}], offset={offset}) : "
-        f"{dtype}[{whole}]\n  return %3\n"
-    )
+def written(
+    shape: tuple[int, ...],
+    first: tuple[int, ...],
+    step: tuple[int, ...],
+    count: tuple[int, ...],
+    fill: float = 1.5,
+    dtype: str = "f32",
+) -> Program:
+    """A tensor that is written into a full one."""
+    program, strides = Program(dtype), row_major(shape)
+    value = program.call("neg", self=program.integers(*count, least=-9, end=9))
+    offset = int(np.dot(first, strides))
+    steps = [a * b for a, b in zip(step, strides, strict=True)]
+    return program.returns(program.update(program.full(shape, fill), value, steps, offset))
 
 
-def compiled(name: str, fill: str = "1.5", dtype: str = "f32", cores: int = 8) -> str:
-    return driver.run_from(
-        "trace", trace(name, fill, dtype), "asm", CompileOptions(machine="m7032", cores=cores)
-    )
+def padded(
+    inside: tuple[int, ...],
+    around: tuple[tuple[int, int], ...],
+    fill: float = 1.5,
+    dtype: str = "f32",
+) -> Program:
+    shape = tuple(n + low + high for n, (low, high) in zip(inside, around, strict=True))
+    first = tuple(low for low, _ in around)
+    return written(shape, first, (1,) * len(shape), inside, fill, dtype)
 
 
-def check(name: str, cores: int, fill: str, dtype: str) -> None:
-    inside, around = CASES[name]
-    x = np.random.default_rng(0).integers(-9, 9, inside).astype(TYPES[dtype])
-    (got,) = run_assembly(compiled(name, fill, dtype, cores), [x], cores=cores)
-    np.testing.assert_array_equal(
-        got, np.pad(-x, around, constant_values=float(fill) if "f" in dtype else int(fill))
-    )
+def run(program: Program, cores: int) -> None:
+    check(program, assembly(program, replace(M7032, cores=cores)), cores, tolerance=0)
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*AROUND, *BETWEEN])
 def test_what_is_written(name: str, cores: int) -> None:
-    check(name, cores, "-inf", "f32")
+    if name in AROUND:
+        run(padded(*AROUND[name], fill=float("-inf")), cores)
+    else:
+        run(written(*BETWEEN[name]), cores)
+        run(written(*BETWEEN[name], fill=0.0, dtype="f64"), cores)
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f16", "i64", "i32"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", AROUND)
 def test_elements_of_other_types(name: str, dtype: str) -> None:
-    check(name, 3, "7", dtype)
+    run(padded(*AROUND[name], fill=7, dtype=dtype), 3)
 
 
-def parts(name: str, machine: presets.MachineParameters = M7032) -> list[int]:
+def parts(program: Program) -> list[int]:
     """The parts of the updates, which must not overlap if the border is written separately."""
-    text = driver.run_from(
-        "trace", trace(name, "1.5", "f32"), "linalg", CompileOptions(machine="m7032")
-    )
-    updates = [
-        x
-        for x in split_pad(pipeline.LINALG.read(text, machine), machine).body
-        if isinstance(x, Update)
-    ]
+    body = split_pad(linalg(program), M7032).body
+    updates = [item for item in body if isinstance(item, Update)]
     assert all((len(x.parts) == 1) == (x.base.value.splat is not None) for x in updates)
     return [len(x.parts) for x in updates]
 
 
 def test_a_border_is_as_many_parts_as_it_has_sides() -> None:
-    assert parts("before, as of a pooling") == [3]
-    assert parts("around") == [5]
-    assert parts("rows") == [3]
+    assert parts(padded(*AROUND["before, as of a pooling"])) == [3]
+    assert parts(padded(*AROUND["around"])) == [5]
+    assert parts(padded(*AROUND["rows"])) == [3]
 
 
 def test_short_rows_are_filled_together_with_what_is_between() -> None:
     """A granule for each row is more than the row."""
-    assert parts("short rows") == [1]
+    assert parts(padded(*SHORT_ROWS)) == [1]
 
 
 def test_each_element_is_moved_once() -> None:
-    profile = cycle_model.model(compiled("large"), machine="m7032", cores=8)
+    profile = cycle_model.model(assembly(padded(*LARGE)), machine="m7032", cores=8)
     assert profile.dma_bytes < 1.15 * 4 * 64 * (112**2 + 113**2) + 64 * 112 * 128
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("every second", 2),
+        ("rows apart, too", 2),
+        ("without gaps", 1),
+        ("up to the end", 1),  # the last gap would reach into the next row
+    ],
+)
+def test_elements_and_the_zeros_between_them_are_one_update(name: str, count: int) -> None:
+    body = fuse_interior_padding(linalg(written(*BETWEEN[name], fill=0.0)), M7032).body
+    assert sum(isinstance(item, Update) for item in body) == count
