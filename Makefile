@@ -154,10 +154,11 @@ wheel: build
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python packaging/check_wheel.py dist/*.whl
 
-# For jobs that have prepared .venv themselves.
+# For jobs that have prepared .venv themselves. build/lib may have modules that were removed since.
 wheel-only:
-	rm -rf build/wheel
-	$(BIN)/python -m build --no-isolation --wheel --outdir build/wheel
+	rm -rf build/wheel build/lib build/lib.*
+	TORCH_IN_VERSION=1 $(BIN)/python -m build --no-isolation --wheel --outdir build/wheel
+	rm -rf *.egg-info  # it has the wheel's version, which is not that of the sources
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat --wheel-dir dist \
 	  --exclude 'libtorch*.so' --exclude 'libc10*.so' build/wheel/*.whl
 

@@ -7,9 +7,11 @@
 PyTorch is found, without importing it, in the environment into which the package is installed. So
 ``pip install .`` works with and without build isolation and downloads no second copy.
 
-A wheel serves the version of PyTorch that it was built for. It requires exactly this version, has
-it in its file name as the build tag, and in ``ftm_lazy/build_record.json``, which is checked before
-the recorder is loaded. ``ftm_lazy/torch_version/supported.py`` lists the versions to build for.
+A wheel serves the version of PyTorch that it was built for. It requires exactly this version, and
+has it in ``ftm_lazy/build_record.json``, which is checked before the recorder is loaded.
+``ftm_lazy/torch_version/supported.py`` lists the versions to build for. ``TORCH_IN_VERSION=1``, as
+in ``make wheel``, gives each of these wheels a version of its own: 0.1.0.post21401 is 0.1.0 for
+PyTorch 2.14.1. pip looks at one wheel per version only, so it would not find the others.
 
 Objects are kept in ``build/native`` and recompiled if their command, source or headers change.
 ``MAX_JOBS`` limits the number of compilers that run in parallel.
@@ -38,7 +40,6 @@ from types import ModuleType
 from typing import ClassVar
 
 from setuptools import Command, Extension, find_packages, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
@@ -265,8 +266,11 @@ def _jobs() -> int:
 
 
 def _install(built: Path, output: Path) -> None:
-    """Copy a library; a process that has the old one mapped keeps it."""
-    if output.exists() and output.stat().st_mtime_ns >= built.stat().st_mtime_ns:
+    """Copy a library; a process that has the old one mapped keeps it.
+
+    A library for another version of PyTorch may be newer than `built`, so only equal times count.
+    """
+    if output.exists() and output.stat().st_mtime_ns == built.stat().st_mtime_ns:
         return
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(output.name + ".partial")
@@ -296,6 +300,17 @@ def write_build_record(path: Path, torch_version: str) -> None:
     text = json.dumps(record) + "\n"
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
+
+
+def package_version() -> str:
+    """Return the version of the distribution."""
+    version = _assigned(ROOT / "ftm_lazy" / "__init__.py", "__version__")
+    if not os.environ.get("TORCH_IN_VERSION"):
+        return version
+    try:
+        return TORCH_VERSIONS.wheel_version(version, find_torch()[1])
+    except BuildError as error:
+        sys.exit(f"\nerror: {error}")
 
 
 def requirements() -> list[str]:
@@ -362,6 +377,7 @@ class BuildNative(build_ext):
 
     def copy_extensions_to_source(self) -> None:
         """Copy the libraries and the build record into the sources, for a build in place."""
+        self.force = True  # also over a newer library, which is for another version of PyTorch
         super().copy_extensions_to_source()
         shutil.copy2(self._record(), ROOT / "ftm_lazy")
 
@@ -376,19 +392,6 @@ class BuildNative(build_ext):
         if fullname.endswith(MACHINE.rpartition(".")[2]):
             return os.path.join(*fullname.split(".")) + ".so"
         return super().get_ext_filename(fullname)
-
-
-class BuildWheel(bdist_wheel):
-    """The command ``bdist_wheel``, which adds PyTorch's version to the file's name as build tag."""
-
-    def finalize_options(self) -> None:
-        """Set the build tag, unless the command line has one."""
-        if self.build_number is None:
-            try:
-                self.build_number = TORCH_VERSIONS.release(find_torch()[1])
-            except BuildError as error:
-                sys.exit(f"\nerror: {error}")
-        super().finalize_options()
 
 
 class BuildSanitized(Command):
@@ -429,12 +432,12 @@ setup(
         "ftm_lazy": ["py.typed", "_C.pyi", "build_record.json"],
         "ftm_lazy.torch_xla": ["names.tsv", "importable/**/*"],
     },
+    version=package_version(),
     install_requires=requirements(),
     long_description=long_description(),
     long_description_content_type="text/markdown",
     ext_modules=[Extension(RECORDER, []), Extension(MACHINE, [])],
     cmdclass={
-        "bdist_wheel": BuildWheel,
         "build_ext": BuildNative,
         "build_sanitized": BuildSanitized,
     },

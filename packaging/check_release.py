@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -30,7 +31,8 @@ def assigned(file: str, name: str) -> object:
 
 
 VERSION = str(assigned("ftm_lazy/__init__.py", "__version__"))
-TORCH = assigned("ftm_lazy/torch_version/supported.py", "SUPPORTED")
+VERSIONS = runpy.run_path(str(ROOT / "ftm_lazy/torch_version/supported.py"))
+TORCH: tuple[str, ...] = VERSIONS["SUPPORTED"]
 
 
 def changelog_has_the_version_and_a_date() -> str:
@@ -58,7 +60,7 @@ def documents_name_the_supported_versions() -> str:
     return ", ".join(
         f"{name} lacks {version}"
         for name, text in texts.items()
-        for version in TORCH  # type: ignore[attr-defined]
+        for version in TORCH
         if version not in text
     )
 
@@ -66,13 +68,13 @@ def documents_name_the_supported_versions() -> str:
 def the_lock_agrees() -> str:
     """requirements.txt has a supported version of PyTorch."""
     pinned = re.search(r"^torch==(\S+)$", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
-    return "" if pinned and pinned[1] in TORCH else f"torch=={pinned and pinned[1]}"  # type: ignore[operator]
+    return "" if pinned and pinned[1] in TORCH else f"torch=={pinned and pinned[1]}"
 
 
 def the_site_builds_with_a_supported_version() -> str:
     """.readthedocs.yaml installs a supported version of PyTorch."""
     found = re.search(r"torch==([\d.]+)", (ROOT / ".readthedocs.yaml").read_text())
-    return "" if found and found[1] in TORCH else str(found and found[1])  # type: ignore[operator]
+    return "" if found and found[1] in TORCH else str(found and found[1])
 
 
 def commands_are_installed() -> str:
@@ -89,9 +91,10 @@ def commands_are_installed() -> str:
 def dist_is_complete() -> str:
     """dist/ has a wheel for each pair of Python and PyTorch, and the source distribution."""
     names = [path.name for path in (ROOT / "dist").glob("*")]
+    versions = [VERSIONS["wheel_version"](VERSION, torch) for torch in TORCH]
     wanted = [
-        rf"torch_ftm-{VERSION}-{torch}-cp{python}-cp{python}-manylinux_\w+\.whl"
-        for torch in TORCH  # type: ignore[attr-defined]
+        rf"torch_ftm-{version}-cp{python}-cp{python}-manylinux_\w+\.whl"
+        for version in versions
         for python in PYTHONS
     ]
     wanted.append(rf"torch_ftm-{VERSION}\.tar\.gz")

@@ -1,6 +1,6 @@
 """Check a wheel as a new user meets it: in an empty environment, with README's programs.
 
-    python packaging/check_wheel.py dist/torch_ftm-0.1.0-2.13.0-cp311-*.whl
+    python packaging/check_wheel.py dist/torch_ftm-0.1.0.post21300-cp311-*.whl
     python packaging/check_wheel.py --python python3.12 --torch /env/site-packages dist/*cp312*.whl
 
 The environment has no compiler on PATH and an empty HOME. PyTorch and numpy are installed first, as
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,7 +53,7 @@ def _check(folder: Path, given: argparse.Namespace) -> int:
         subprocess.run(command, check=True, env=environment | pip_settings)
         return time.monotonic() - begin
 
-    release = given.wheel.name.split("-")[2]  # the build tag
+    release = _torch_of(given.wheel)
     if given.torch:
         (packages / "torch_elsewhere.pth").write_text(f"{given.torch.resolve()}\n")
         install("numpy")
@@ -68,6 +69,18 @@ def _check(folder: Path, given: argparse.Namespace) -> int:
         print(f"more than {LONGEST:.0f} s or {LARGEST:.0f} MB")
         return 1
     return _run_programs(python, folder, environment, given.no_mlir)
+
+
+def _torch_of(wheel: Path) -> str:
+    """Return the version of PyTorch that a wheel requires."""
+    with zipfile.ZipFile(wheel) as archive:
+        # not the metadata of the module torch_xla, which the package contains
+        name = next(n for n in archive.namelist() if re.fullmatch(r"[^/]*\.dist-info/METADATA", n))
+        text = archive.read(name).decode()
+    found = re.search(r"^Requires-Dist: torch==(.+)$", text, re.MULTILINE)
+    if found is None:
+        sys.exit(f"{wheel.name} requires no version of PyTorch")
+    return found[1]
 
 
 def _run_programs(python: Path, folder: Path, environment: dict[str, str], no_mlir: bool) -> int:

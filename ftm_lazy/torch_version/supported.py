@@ -8,10 +8,9 @@ imports nothing of PyTorch: ``setup.py`` loads it before PyTorch can be imported
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
-__all__ = ["BUILD_RECORD", "SUPPORTED", "built_for", "mismatch", "release"]
+__all__ = ["BUILD_RECORD", "SUPPORTED", "built_for", "mismatch", "release", "wheel_version"]
 
 SUPPORTED = ("2.13.0", "2.14.1")
 """Versions that the sources compile for and are tested with, oldest first."""
@@ -30,6 +29,17 @@ def release(version: str) -> str:
     The variants of one release (CPU, CUDA, ROCm) have one C++ interface.
     """
     return version.partition("+")[0]
+
+
+def wheel_version(version: str, torch: str) -> str:
+    """Return the version of a wheel of ftm: ``0.1.0.post21401`` is 0.1.0 for PyTorch 2.14.1.
+
+    Args:
+        version: ftm's version.
+        torch: PyTorch's version, of three numbers.
+    """
+    major, minor, patch = map(int, release(torch).split("."))
+    return f"{version}.post{major}{minor:02}{patch:02}"
 
 
 def built_for() -> str | None:
@@ -53,9 +63,8 @@ def mismatch(installed: str) -> str | None:
         return None
     reason = f"this ftm is built for PyTorch {built}, but PyTorch {installed} is installed"
     if release(installed) in SUPPORTED:
-        python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return (
-            f"{reason}: run `pip install torch=={built}`, or install the wheel of ftm for PyTorch"
-            f" {release(installed)} and Python {python}"
+            f"{reason}: run `pip install torch-ftm torch=={release(installed)}` for another ftm, or"
+            f" `pip install torch=={built}`"
         )
     return f"{reason}, which ftm does not support: run `pip install torch=={built}`"

@@ -97,9 +97,15 @@ def test_the_build_record_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "make build" in supported.mismatch("2.13.0")
     (tmp_path / "build_record.json").write_text(json.dumps({"torch": "2.13.0"}))
     assert supported.mismatch("2.13.0+cu130") is None
-    assert "the wheel of ftm for PyTorch 2.14.1" in supported.mismatch("2.14.1+cpu")
+    assert "pip install torch-ftm torch==2.14.1" in supported.mismatch("2.14.1+cpu")
     assert "does not support" in supported.mismatch("9.9.9")
     assert "pip install torch==2.13.0" in supported.mismatch("9.9.9")
+
+
+def test_wheels_for_a_newer_pytorch_have_higher_versions() -> None:
+    """pip compares versions as numbers, and takes the highest that fits the installed PyTorch."""
+    versions = [supported.wheel_version("0.1.0", f"2.{n}.1+cpu") for n in (9, 14)]
+    assert versions == ["0.1.0.post20901", "0.1.0.post21401"]
 
 
 def test_private_names_are_in_one_place() -> None:
