@@ -6,7 +6,7 @@
 #include "execute/first_run_observer.h"
 #include "execute/launcher.h"
 #include "program/program_table.h"
-#include "partition/guess_varying_sizes.h"
+#include "partition/choose_symbols.h"
 #include "support/runtime.h"
 
 #include <algorithm>
@@ -26,20 +26,19 @@ struct CompileWarnings {
   std::vector<std::string> pending;
 };
 
-// Completes the request of a unit: which sizes may differ next time, and the line of each call if
+// Completes the request of a unit: which sizes are symbols, and the line of each call if
 // all lines are noted. The compiler's explanations of recompiles use them.
 void complete_request(LaunchUnit& unit) {
   auto& request = unit.request;
-  const auto& parameters = request.trace.parameters;
   if (notes_all_locations()) {
     request.locations = unit.job->origin.lines(request.trace.calls.size());
   }
   if (request.any_size) {
-    request.varying_dims.assign(parameters.size(), ~uint64_t{0});
-    request.trains = !parameters.empty(); // a fill has no parameters; its result has any size
-  } else {
-    request.varying_dims = varying_dimensions(parameters, unit.job->inputs, request.trains);
+    // A fill has no parameters; its result has any size.
+    request.trains = !request.trace.parameters.empty();
   }
+  request.symbols =
+      choose_symbols(request.trace, unit.job->inputs, {request.trains, request.any_size});
 }
 
 // Whether the unit is a constant fill of an optimizer's first step, for which one program serves
@@ -65,7 +64,7 @@ void set_varying_results(const LaunchUnit& unit, const Program& program) {
 // Whether the results of a program have fixed sizes, whatever the compiler makes of the request.
 bool has_fixed_results(const LaunchUnit& unit) {
   const auto& request = unit.request;
-  return is_fill(unit) || (!request.any_size && request.trains && request.varying_dims.empty());
+  return is_fill(unit) || (!request.any_size && request.trains && request.symbols.symbols.empty());
 }
 
 // If several programs are to be compiled, announces those to the compiler whose requests do not

@@ -4,7 +4,7 @@
 #include "partition/split_constant_fills.h"
 #include "partition/subgraphs.h"
 #include "support/counters.h"
-#include "partition/guess_varying_sizes.h"
+#include "partition/choose_symbols.h"
 #include "partition/whole_programs.h"
 #include "execute/conditions_on_cpu.h"
 #include "execute/launcher.h"
@@ -219,8 +219,7 @@ LaunchPlan plan_launch(PendingTrace& pending) {
   const size_t pieces = partitioned.subgraphs.size();
   if (pieces > 1 && is_whole_wanted(plan.hash, pieces, calls)) {
     plan.whole = request_for(graph, pending);
-    plan.whole->varying_dims =
-        varying_dimensions(plan.whole->trace.parameters, inputs_of(graph), plan.whole->trains);
+    plan.whole->symbols = choose_symbols(plan.whole->trace, inputs_of(graph), {plan.whole->trains});
   }
   for (auto& subgraph : partitioned.subgraphs) {
     const bool is_found = last && &subgraph == &partitioned.subgraphs.back();

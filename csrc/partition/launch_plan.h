@@ -14,7 +14,7 @@ namespace ftm {
 struct LaunchUnit {
   JobPtr job;
   ProgramPtr program; // null: compile `request`
-  CompileRequest request; // empty if `program` is set; its guess follows when it is compiled
+  CompileRequest request; // empty if `program` is set; its symbols follow when it is compiled
 };
 
 // The programs of one trace.

@@ -19,9 +19,23 @@ py::bytes as_bytes(const Hash128& hash) {
   return {reinterpret_cast<const char*>(&hash), sizeof(hash)};
 }
 
+// Returns hint and least value of each symbol, and (index, argument, element, polynomial) of each
+// symbolic number.
+py::tuple symbols_data(const SymbolicSizes& sizes) {
+  py::list symbols, numbers;
+  for (const auto& symbol : sizes.symbols) {
+    symbols.append(py::make_tuple(symbol.hint, symbol.least));
+  }
+  for (const auto& number : sizes.numbers) {
+    numbers.append(
+        py::make_tuple(number.index, number.argument, number.element, number.polynomial));
+  }
+  return py::make_tuple(std::move(symbols), std::move(numbers));
+}
+
 py::tuple as_tuple(const CompileRequest& request, const std::string& rejection = "") {
   return py::make_tuple(
-      recorded_trace(request.trace), py::cast(request.locations), py::cast(request.varying_dims),
+      recorded_trace(request.trace), py::cast(request.locations), symbols_data(request.symbols),
       py::bool_(request.trains), py::bool_(request.any_size), py::int_(request.trace_id),
       py::str(rejection), as_bytes(request.hash));
 }

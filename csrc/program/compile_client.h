@@ -4,6 +4,7 @@
 // will be compiled, so that the compiler can work on several of them in parallel.
 #pragma once
 
+#include "graph/symbolic_sizes.h"
 #include "graph/trace.h"
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct CompileResult {
   std::exception_ptr interrupt;
 };
 
-// A program to compile, with a guess at the sizes that differ in the next trace of the same
+// A program to compile, with the sizes that will probably differ in the next trace of the same
 // structure.
 struct CompileRequest {
   Hash128 hash; // of the trace
@@ -32,7 +33,7 @@ struct CompileRequest {
   uint64_t trace_id = 0; // of the trace that the program is a part of, for statistics
   bool trains = false; // a training step, so sizes of tensors that it creates are fixed too
   bool any_size = false; // each varying dimension varies independently, and may be 1
-  std::vector<uint64_t> varying_dims; // by parameter: bit mask of dimensions; empty if none varies
+  SymbolicSizes symbols;
   std::vector<std::string> locations; // user's line of each call, or ""; empty if not noted
 };
 

@@ -33,7 +33,7 @@ from ftm_lazy.compile.compile_stats import CompileEvent, CompileStats
 from ftm_lazy.compile.disk_cache import CacheKey, DiskCache, FunctionStore
 from ftm_lazy.compile.interrupts import is_from_signal_handler
 from ftm_lazy.compile.lookahead import Lookahead
-from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.compile.recorded_trace import RecordedSymbols, trace_of, with_symbols
 from ftm_lazy.compile.worker import CompileError, WorkerError
 from ftm_lazy.compile.worker_pool import WorkerPool
 from ftm_lazy.dynamic_shapes.dynamic_programs import DynamicCandidate, Specialization, TraceFamilies
@@ -51,9 +51,8 @@ class CompileRequest:
         trace: The trace.
         locations: For each operation the Python line that recorded it, or "". Empty if lines are
             not recorded.
-        varies: For each parameter a bit mask of the dimensions whose sizes will probably change in
-            the next trace of the same structure. Empty if no size will.
-        trains: Assume that sizes the trace itself determines (of `arange` or `zeros`) stay fixed.
+        symbols: The sizes that will probably change in the next trace of the same structure.
+        trains: The trace belongs to a training step, so no other size will change.
         any_size: Assume that varying sizes are independent of each other and may be 1.
         whole: A number shared by all pieces of one trace; 0 for a trace that is not split.
         refused: Why the machine rejected the image of the previous call for this trace. That image
@@ -63,7 +62,7 @@ class CompileRequest:
 
     trace: Trace
     locations: Sequence[str] = ()
-    varies: Sequence[int] = ()
+    symbols: RecordedSymbols = ((), ())
     trains: bool = True
     any_size: bool = False
     whole: int = 0
@@ -260,8 +259,10 @@ class CompileClient:
         refusal = self._families.refusal(trace) if explain else ""
         notes = [f"the general program: {refusal}"] if refusal else []
         guess = (
-            SizeGuess(request.varies, request.trains, self._infer, request.any_size)
-            if request.varies or not request.trains
+            SizeGuess(
+                with_symbols(trace, request.symbols), request.trains, self._infer, request.any_size
+            )
+            if request.symbols[0] or not request.trains
             else None
         )
         candidates = self._families.propose(trace, guess) if allow_dynamic else []

@@ -6,12 +6,22 @@ of a specification is read once, and its node costs little in later traces.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
+from ftm_backend.ir.trace.shape_family import NumberPlaces, numbers_of, with_numbers
 from ftm_backend.ir.trace.trace import CallSpec, DType, Node, Operand, TensorType, Trace
+from ftm_backend.symbolic import ShapeEnv, parse_size
 from ftm_lazy import _C
 
-__all__ = ["trace_of"]
+__all__ = ["RecordedSymbols", "trace_of", "with_symbols"]
+
+RecordedSymbols: TypeAlias = tuple[Sequence[tuple[int, int]], Sequence[tuple[int, str, int, str]]]
+"""The symbols that the recorder chose (``csrc/graph/symbolic_sizes.h``).
+
+Hint and least value of each symbol; then for each number that they determine the index of the
+parameter or call, the argument ("": a parameter's extents), the element, and the polynomial.
+"""
 
 _SPECS: dict[bytes, CallSpec] = {}
 """Specifications by the recorder's key."""
@@ -33,6 +43,18 @@ def trace_of(recorded: Trace | _C._RecordedTrace) -> Trace:
         nodes.append(Node(spec, operands))
     params = [TensorType(*data) for data in recorded.params()]
     return Trace(params, recorded.scalars(), nodes, recorded.results())
+
+
+def with_symbols(trace: Trace, recorded: RecordedSymbols) -> Trace:
+    """Replace numbers of a trace by the polynomials that the recorder chose."""
+    declared, chosen = recorded
+    symbols = ShapeEnv({f"s{number}": facts for number, facts in enumerate(declared)})
+    places, numbers = NumberPlaces(trace), list(numbers_of(trace))
+    with symbols:
+        for index, argument, element, polynomial in chosen:
+            of = places.argument(index, argument) if argument else places.params[index]
+            numbers[of[element]] = parse_size("{" + polynomial + "}")
+    return with_numbers(trace, numbers, symbols)
 
 
 def _spec(

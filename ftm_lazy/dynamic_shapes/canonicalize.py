@@ -1,9 +1,10 @@
 """Canonicalization of traces that compute the same, so that they belong to one family.
 
 Example: new rows are concatenated to a KV cache. The trace reads an uncropped cache directly, but a
-cropped one through a window (`ftm_lazy.dynamic_shapes.cache_windows`). The canonical form has a
-window in both cases; without cropping, both row counts are equal. The window's parameter is
-declared one-dimensional. The image is the same, because the memory is.
+cropped one through a window of the rows that are left. The canonical form has a window in both
+cases; without cropping, it has all rows of the memory. The window's parameter is declared
+one-dimensional. The image is the same, because the memory is. If the number of rows is a symbol,
+the memory's is another one.
 
 A cache with one row is not changed before it is compiled: the distance to a next row cannot be
 derived from it. But a program for several rows may serve it.
@@ -18,19 +19,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ftm_backend.ir.trace.trace import Node, Operand, Ref, TensorType, Trace
+from ftm_backend.symbolic import SymInt, new_symbol, size_hint
 
-__all__ = ["canonical_dims", "canonicalize", "window_orders"]
+__all__ = ["canonicalize", "window_orders"]
 
 
 class _Window(NamedTuple):
-    """A window to insert: its position among the nodes, its parameter, and its number of rows."""
+    """A window to insert: its position among the nodes, its parameter, and the rows' dimension."""
 
     position: int
     parameter: int
-    rows: int
+    dim: int
 
 
 def canonicalize(trace: Trace, one_row: bool = False) -> Trace:
@@ -52,10 +54,11 @@ def canonicalize(trace: Trace, one_row: bool = False) -> Trace:
         if node.op == "aten::cat" and node.operands and node.operands[0] < len(trace.params):
             uses = uses or _Uses(trace)
             window = _window_of(trace, position, uses)
-            if window is not None and window.rows == 1 and not one_row:
+            if window is None:
+                continue
+            if size_hint(trace.params[window.parameter].shape[window.dim]) == 1 and not one_row:
                 return trace
-            if window is not None:
-                windows.append(window)
+            windows.append(window)
     return _insert(trace, windows) if windows else trace
 
 
@@ -76,7 +79,7 @@ class _Uses:
 def _window_of(trace: Trace, position: int, uses: _Uses) -> _Window | None:
     cat = trace.nodes[position]
     parameter = cat.operands[0]
-    sizes = trace.params[parameter].shape
+    sizes = tuple(map(size_hint, trace.params[parameter].shape))
     tensors = dict(cat.spec.args)["tensors"]
     if (
         not all(tensor is Operand.VALUE for tensor in tensors)
@@ -93,7 +96,7 @@ def _window_of(trace: Trace, position: int, uses: _Uses) -> _Window | None:
     read = (value for node in trace.nodes[begin:position] for value in node.values)
     if any(value < parameter and uses.first[value] >= begin for value in read):
         return None
-    return _Window(begin, parameter, sizes[dim])
+    return _Window(begin, parameter, dim)
 
 
 def _begin(trace: Trace, position: int) -> int:
@@ -107,21 +110,6 @@ def _begin(trace: Trace, position: int) -> int:
             return position
         position -= 1
     return position
-
-
-def canonical_dims(trace: Trace, varies: Sequence[int]) -> Sequence[int]:
-    """Convert the bit masks of varying dimensions to the canonical form.
-
-    Args:
-        trace: The canonical trace.
-        varies: For each parameter the bit mask of its dimensions in the original trace.
-    """
-    if not varies:
-        return varies
-    return [
-        int(mask != 0) if len(type_.shape) == 1 else mask
-        for type_, mask in zip(trace.params, varies, strict=True)
-    ]
 
 
 def window_orders(trace: Trace) -> tuple[tuple[int, ...], ...]:
@@ -149,11 +137,20 @@ def _insert(trace: Trace, windows: Sequence[_Window]) -> Trace:
     nodes: list[Node] = []
     number = len(params)
     pending = sorted(windows, reverse=True)
+    wholes: dict[int, Any] = {}
     for position, node in enumerate(trace.nodes):
         while pending and pending[-1].position == position:
-            parameter = pending.pop().parameter
-            nodes.append(_window_node(trace.params[parameter], parameter))
-            params[parameter] = TensorType(params[parameter].dtype, (params[parameter].numel,))
+            _, parameter, dim = pending.pop()
+            type_ = trace.params[parameter]
+            inner = math.prod(type_.shape[dim + 1 :])
+            whole = type_.shape[dim] * inner
+            if isinstance(whole, SymInt) and trace.symbols is not None:
+                if whole.value not in wholes:
+                    wholes[whole.value] = new_symbol(trace.symbols, whole.value, 1)
+                whole = wholes[whole.value]
+            nodes.append(_window_node(type_, parameter, dim, whole))
+            extent = (math.prod(type_.shape[:dim]) - 1) * whole + type_.shape[dim] * inner
+            params[parameter] = TensorType(type_.dtype, (extent,))
             renumbered[parameter] = number  # only the concatenation reads the parameter
             number += 1
         operands = tuple(
@@ -164,10 +161,14 @@ def _insert(trace: Trace, windows: Sequence[_Window]) -> Trace:
         renumbered += range(number, number + len(node.results))
         number += len(node.results)
     results = [renumbered[value] for value in trace.results]
-    return Trace(params, list(trace.scalars), nodes, results)
+    return Trace(params, list(trace.scalars), nodes, results, trace.symbols)
 
 
-def _window_node(type_: TensorType, parameter: int) -> Node:
-    strides = tuple(math.prod(type_.shape[d + 1 :]) for d in range(len(type_.shape)))
-    args = (("base", Ref(parameter)), ("sizes", type_.shape), ("strides", strides), ("offset", 0))
+def _window_node(type_: TensorType, parameter: int, dim: int, whole: int) -> Node:
+    """Return a view of a parameter whose rows along `dim` have `whole` elements in memory."""
+    shape = type_.shape
+    outer = (math.prod(shape[d + 1 : dim]) * whole for d in range(dim))
+    inner = (math.prod(shape[d + 1 :]) for d in range(dim, len(shape)))
+    strides = (*outer, *inner)
+    args = (("base", Ref(parameter)), ("sizes", shape), ("strides", strides), ("offset", 0))
     return Node.of("ftm.view", args, (type_,))

@@ -1,7 +1,7 @@
 """Dynamic-shape programs: one program for a family of traces that differ only in numbers.
 
-1. If the recorder marks the sizes that will probably vary (`guess_dynamic_sizes`), the first trace
-   of a family gets a dynamic-shape program at once.
+1. If the recorder chose symbols (``csrc/partition/choose_symbols.h``), the first trace of a family
+   gets a dynamic-shape program at once.
 2. Otherwise the first trace is compiled statically. The second one shows which numbers vary and how
    they are related, and one program is compiled for all numbers with these relations
    (`ftm_backend.symbolic`, `ftm_backend.symbolic.shape_relations`).
@@ -35,7 +35,7 @@ from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.lru import LRUCache
 from ftm_backend.symbolic import free_symbols
 from ftm_backend.symbolic.shape_relations import ShapeRelation
-from ftm_lazy.dynamic_shapes.canonicalize import canonical_dims, canonicalize, window_orders
+from ftm_lazy.dynamic_shapes.canonicalize import canonicalize, window_orders
 from ftm_lazy.dynamic_shapes.dynamic_program_record import (
     LEAST_SIZE,
     DynamicProgram,
@@ -201,7 +201,7 @@ class TraceFamilies:
         trace = canonicalize(trace)
         family, numbers = self._find(trace)
         if likely is not None:
-            likely = replace(likely, varies=canonical_dims(trace, likely.varies))
+            likely = replace(likely, trace=canonicalize(likely.trace))
         others = [member for member in family.members if member != numbers]
         family.note(numbers)
         if family.rests():

@@ -1,7 +1,4 @@
-"""Record: a trace family, i.e. traces that differ only in numbers, and their programs.
-
-It also guesses which numbers will vary in later traces.
-"""
+"""Record: a trace family, i.e. traces that differ only in numbers, and their programs."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from ftm_backend.ir.trace.shape_family import NumberPlaces, relation_of
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.symbolic.shape_relations import ShapeRelation, relate
 from ftm_lazy.dynamic_shapes.dynamic_program_record import LEAST_SIZE, DynamicProgram
-from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import mark_dynamic_sizes
+from ftm_lazy.dynamic_shapes.observed_sizes import with_observed_symbols
 
 __all__ = ["SizeGuess", "TraceFamily"]
 
@@ -32,15 +29,16 @@ class SizeGuess:
     """The recorder's guess about the sizes of later traces of the same structure.
 
     Attributes:
-        varies: For each parameter a bit mask of the dimensions that will probably vary.
-        trains: No other size will vary.
+        trace: The trace with symbols for the sizes that will probably vary.
+        trains: It is a training step, where equal sizes of two parameters are chance: two experts
+            may get equally many tokens.
         infer: Maps a trace with symbols for these sizes to one in which all dependent numbers are
             expressions of the symbols; None if it cannot
             (`ftm_backend.frontend.symbolic_shape_inference`).
         any_size: All sizes, including 1, are equally likely.
     """
 
-    varies: Sequence[int]
+    trace: Trace
     trains: bool
     infer: Callable[[Trace], Trace | None]
     any_size: bool = False
@@ -212,14 +210,7 @@ def _guessed_relation(
     asked: set[int] = set()
     relation = None
     for _ in range(_ROUNDS):
-        marked = mark_dynamic_sizes(
-            trace,
-            likely.varies,
-            others,
-            asked,
-            trains=likely.trains,
-            any_size=likely.any_size,
-        )
+        marked = with_observed_symbols(likely.trace, others, asked, likely.trains)
         general = likely.infer(marked) if marked is not None else None
         if general is None:
             return None

@@ -110,9 +110,12 @@ def test_a_program_that_the_machine_refuses_is_compiled_again_once(bridge):
     one = bridge()
     assert one.compile(TRACE) == image
     with pytest.warns(RuntimeWarning, match=r"is damaged \(it is no good\)"):
-        assert one.get_or_compile(TRACE, (), (), True, False, 0, "it is no good") == (image, ())
+        assert one.get_or_compile(TRACE, (), ((), ()), True, False, 0, "it is no good") == (
+            image,
+            (),
+        )
     assert "it is still no good" in one.get_or_compile(
-        TRACE, (), (), True, False, 0, "it is still no good"
+        TRACE, (), ((), ()), True, False, 0, "it is still no good"
     )
     assert counted("compiles", "cache_hits_disk") == (2, 1)
 

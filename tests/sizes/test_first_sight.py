@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +12,12 @@ from ftm_backend.driver import infer_sizes
 from ftm_backend.ir.trace import shape_family
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.symbolic.shape_relations import ShapeRelation
-from ftm_lazy.dynamic_shapes.canonicalize import canonical_dims, canonicalize
-from ftm_lazy.dynamic_shapes.dynamic_programs import TraceFamilies
-from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import mark_dynamic_sizes
+from ftm_lazy.compile.recorded_trace import with_symbols
+from ftm_lazy.dynamic_shapes.canonicalize import canonicalize
+from ftm_lazy.dynamic_shapes.dynamic_programs import DynamicCandidate, TraceFamilies
 from ftm_lazy.dynamic_shapes.size_hints import larger_sizes
 from ftm_lazy.dynamic_shapes.trace_family import SizeGuess
+from sizes.recorded import ALL, recorded
 
 # One layer's attention of the last of ``t`` new tokens over a cache of ``c``, with 4 heads of 16.
 _STEP = """trace
@@ -49,25 +50,39 @@ def _step(b: int, t: int, c: int) -> str:
     )
 
 
-def _marked(text: str, varies: Sequence[int], trains: bool = False) -> str:
-    """The trace with symbols for the sizes that vary; "" if none does."""
-    return str(mark_dynamic_sizes(Trace.parse(text), varies, trains=trains) or "")
+def _marked(
+    text: str,
+    varies: Sequence[int],
+    ones: Collection[tuple[int, int]] = (),
+    trains: bool = False,
+) -> Trace:
+    """The trace with symbols for the sizes that vary; all those of integers do."""
+    trace = Trace.parse(text)
+    masks = [
+        ALL if type_.dtype == "i64" and not trains else mask
+        for type_, mask in zip(trace.params, varies, strict=False)
+    ]
+    return recorded(trace, masks, ones, trains)
 
 
-def _inferred(marked: str) -> str:
-    return str(infer_sizes(Trace.parse(marked)) or "") if marked else ""
+def _inferred(marked: Trace) -> str:
+    return str((infer_sizes(marked) if marked.symbols and marked.symbols.values else None) or "")
 
 
-def _general(text: str, varies: tuple[int, ...] = (0, 0, 5)) -> str:
-    return _inferred(_marked(text, varies))
+def _general(
+    text: str, varies: tuple[int, ...] = (0, 0, 5), ones: Collection[tuple[int, int]] = ()
+) -> str:
+    return _inferred(_marked(text, varies, ones))
 
 
 def _relation_of(general: str, text: str) -> ShapeRelation:
     return shape_family.relation_of(Trace.parse(general), Trace.parse(text))
 
 
-def _relation(text: str, varies: tuple[int, ...] = (0, 0, 5)) -> ShapeRelation:
-    return _relation_of(_general(text, varies), text)
+def _relation(
+    text: str, varies: tuple[int, ...] = (0, 0, 5), ones: Collection[tuple[int, int]] = ()
+) -> ShapeRelation:
+    return _relation_of(_general(text, varies, ones), text)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -164,11 +179,6 @@ def test_what_is_compared_with_a_number_of_rows_is_as_long() -> None:
     assert not _general(text, (0, 1))
 
 
-def test_nothing_varies_in_floats_from_the_cpu() -> None:
-    text = "trace\n  %0 = param f32[5,64]\n  %1 = aten::relu(self=%0) : f32[5,64]\n  return %1\n"
-    assert not _marked(text, (0,))
-
-
 def test_numbers_that_a_trace_makes() -> None:
     text = (
         "trace\n  $0 = scalar f64\n  %0 = aten::full(size=[1,12], fill_value=$0, dtype=i64) : i64[1,12]\n"
@@ -227,7 +237,9 @@ def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -
     )
 
     def proposed(text: str) -> ShapeRelation:
-        (best, *_) = families.propose(Trace.parse(text), SizeGuess((0, 0, 0), False, infer_sizes))
+        (best, *_) = families.propose(
+            Trace.parse(text), SizeGuess(_marked(text, (0, 0, 0)), False, infer_sizes)
+        )
         assert best.first_sight
         return best.relation
 
@@ -259,8 +271,9 @@ def test_constants_do_not_become_sizes_with_the_same_hint() -> None:
         (lambda text: None, lambda text, data: None, lambda text, reason: None)
     )
     for t in (6, 7):
+        text = _candidates(t, 6)
         best, *_ = families.propose(
-            Trace.parse(_candidates(t, 6)), SizeGuess((0, 0, 0), False, infer_sizes)
+            Trace.parse(text), SizeGuess(_marked(text, (0, 0, 0)), False, infer_sizes)
         )
     for t, count in ((6, 6), (7, 6), (12, 6), (12, 9)):
         assert best.relation.values(_numbers(_candidates(t, count))) is not None
@@ -321,12 +334,6 @@ def test_parts_begin_where_those_before_them_end(rows: list[int], others: list[i
             assert spelled.partition("%0")[2] == general.partition("%0")[2]
 
 
-def test_what_trains_has_fixed_whole_numbers_and_zeros() -> None:
-    text = _experts(5, 3).replace("f32[5,8]", "i64[5,8]")
-    assert not _marked(text, [0, 0, 0], trains=True)
-    assert "  size s0 = 3, 1\n  %0 = param i64[5,8]" in _marked(text, [0, 1, 0], trains=True)
-
-
 def _cropped(rows: int, whole: int, new: int, heads: int = 3) -> str:
     """Rows of eight numbers that were left of a cache, and new ones behind them."""
     extent, n = 8 * ((heads - 1) * whole + rows), rows + new
@@ -337,27 +344,26 @@ def _cropped(rows: int, whole: int, new: int, heads: int = 3) -> str:
     )
 
 
+def _cropped_general(rows: int, whole: int, new: int, heads: int = 3) -> str:
+    """The same, with symbols for the rows, the memory's rows and the new ones."""
+    numbers = [
+        (0, "", 0, f"{heads - 1}*s1+8*s0"), (1, "", 2, "s2"), (0, "sizes", 2, "s0"),
+        (0, "strides", 0, f"{heads}*s1"), (0, "strides", 1, "s1"),
+    ]  # fmt: skip
+    trace = Trace.parse(_cropped(rows, whole, new, heads))
+    return _inferred(with_symbols(trace, ([(rows, 1), (8 * whole, 1), (new, 1)], numbers)))
+
+
 def test_a_cropped_cache_is_general_at_first_sight() -> None:
     """Also where as many rows are left as there are numbers in one."""
-    for text in (_cropped(8, 9, 2), _cropped(5, 16, 3)):
-        relation = _relation(text, (1, 0b100))
+    for numbers in ((8, 9, 2), (5, 16, 3)):
+        relation = _relation_of(_cropped_general(*numbers), _cropped(*numbers))
         for rows, whole, new in ((8, 9, 2), (5, 16, 3), (3, 4, 8), (16, 40, 16)):
             values = relation.values(_numbers(_cropped(rows, whole, new)))
             assert sorted(values or ()) == sorted((rows, 8 * whole, new))
         assert relation.values(_numbers(_cropped(5, 9, 2, heads=2))) is None
         other = _cropped(5, 9, 2).replace("param f32[184]", "param f32[188]")
         assert relation.values(_numbers(other)) is None
-
-
-def test_a_cache_from_the_cpu_is_one() -> None:
-    """A library may keep it there: what rows are put behind varies, and what is only read through
-    such a window does not."""
-    relation = _relation(_cropped(8, 9, 2), (0, 0b100))
-    assert sorted(relation.values(_numbers(_cropped(5, 16, 3))) or ()) == sorted((5, 128, 3))
-    text = _cropped(8, 9, 2).replace(
-        "aten::cat(tensors=[%2,%1], dim=-2)", "aten::cat(tensors=[%1,%2], dim=-2)"
-    )
-    assert "%0 = param f32[208]" in _general(text, (0, 0b100))
 
 
 def _is_one_family(*texts: str) -> bool:
@@ -376,7 +382,8 @@ def test_whole_and_cropped_caches_are_one_family() -> None:
     assert window not in cropped  # before the other operand's window, as the recorder has it
     assert _is_one_family(whole, cropped)
     assert not _is_one_family(whole, _step(3, 2, 8))
-    relation = _relation(_canonical(whole), (0, 0, 1))
+    marked = canonicalize(_marked(whole, (0, 0, 0b100)))
+    relation = _relation_of(_inferred(marked), _canonical(whole))
     for text in (_canonical(whole), cropped, _canonical(_step(1, 2, 30))):
         assert relation.values(_numbers(text)) is not None
     assert relation.values(_numbers(cropped.replace("[704]", "[705]"))) is None
@@ -425,13 +432,15 @@ def test_a_normal_form_is_a_trace_that_computes_the_same() -> None:
         "  return %5, %8, %11",
     ]
     assert _canonical(made) == made
-    assert list(canonical_dims(Trace.parse(made), (0b100, 0, 0b100))) == [1, 0, 0b100]
+    marked = str(canonicalize(_marked(two, (0b100, 0b100, 0))))
+    assert "%0 = param f32[{4*s0+2*s2}]" in marked
+    assert "sizes=[1,3,{s0},4], strides=[{3*s2},{s2},4,1], offset=0" in marked
 
 
 def test_what_is_put_behind_one_row_is_general_in_the_rows() -> None:
     """A cache of one token; as many heads as there are tokens, and a batch, are numbers."""
     for text in (_step(1, 1, 1), _step(1, 1, 9)):
-        relation = _relation(text, (0, 0, 0b101))
+        relation = _relation(text, (0, 0, 0b101), ones=((2, 2),))
         for c in (1, 2, 9, 40):
             assert relation.values(_numbers(_step(1, 1, c))) == (c,)
         assert relation.values(_numbers(_step(2, 1, 9))) is None
@@ -442,7 +451,9 @@ def test_a_text_of_one_token_is_general_in_its_length() -> None:
         "trace\n  %0 = param i64[1,1]\n  $0 = scalar i64\n  %1 = aten::lt.Scalar(self=%0, other=$0) : i1[1,1]\n"
         "  %2 = aten::any(self=%1) : i1[]\n  return %2\n"
     )
-    assert "%1 = aten::lt.Scalar(self=%0, other=$0) : i1[1,{s0}]" in _general(text, (0b10,))
+    assert "%1 = aten::lt.Scalar(self=%0, other=$0) : i1[1,{s0}]" in _general(
+        text, (0b10,), ones=((0, 1),)
+    )
     assert not _general(text, (0,))
 
 
@@ -459,7 +470,7 @@ def test_members_of_cropped_caches_are_those_whose_numbers_are_the_relations(
         _cropped(rows, rows + more, new, heads),
         _cropped(rows2, rows2 + more2, new2, heads2),
     )
-    general = _general(text, (1, 0b100))
+    general = _cropped_general(rows, rows + more, new, heads)
     if not general:
         return
     _serves_what_it_describes(general, text, other)
@@ -470,15 +481,18 @@ def test_a_size_of_one_is_general_at_first_sight_in_the_others() -> None:
     families = TraceFamilies(
         (lambda text: None, lambda text, data: None, lambda text, reason: None)
     )
-    likely = SizeGuess((0,), False, infer_sizes)
 
     def rows(b: int, t: int) -> str:
         type_ = f"[{b},{t}]"
         return f"trace\n  %0 = param i64{type_}\n  $0 = scalar i64\n  %1 = aten::lt.Scalar(self=%0, other=$0) : i1{type_}\n  return %1\n"
 
-    (first, *_) = families.propose(Trace.parse(rows(50, 70)), likely)
+    def proposed(text: str) -> DynamicCandidate:
+        marked = _marked(text, (0,), ones=((0, 1),))
+        return families.propose(Trace.parse(text), SizeGuess(marked, False, infer_sizes))[0]
+
+    first = proposed(rows(50, 70))
     assert first.first_sight
-    (best, *_) = families.propose(Trace.parse(rows(1, 8)), likely)
+    best = proposed(rows(1, 8))
     assert best.first_sight
     assert (best.values, best.chosen_for) == ((8,), (128,))
     assert best.relation.values(_numbers(rows(1, 5))) == (5,)
@@ -543,10 +557,14 @@ def test_members_with_other_ones_tell_which_sizes_vary() -> None:
         )
 
     families = TraceFamilies((lambda _: None, lambda _, __: None, lambda _, __: None))
-    likely = SizeGuess((0, 0, 1), True, infer_sizes)
+
+    def proposed(text: str) -> DynamicCandidate:
+        marked = _marked(text, (0, 0, 1), trains=True)
+        return families.propose(Trace.parse(text), SizeGuess(marked, True, infer_sizes))[0]
+
     for a, b in ((11, 3), (8, 5)):
-        families.propose(Trace.parse(boxes(a, b)), likely)
-    best, *_ = families.propose(Trace.parse(boxes(1, 7)), likely)
+        proposed(boxes(a, b))
+    best = proposed(boxes(1, 7))
     assert best.first_sight
     for b in (2, 5, 12):
         assert best.relation.values(_numbers(boxes(1, b))) is not None

@@ -13,7 +13,7 @@ from ftm_backend.driver import compile, infer_sizes
 from ftm_backend.ir.trace.shape_family import numbers_of, relation_of, symbolic_trace
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.machine.emulator import Machine
-from ftm_lazy.dynamic_shapes.guess_dynamic_sizes import mark_dynamic_sizes
+from sizes.recorded import ALL, recorded
 
 
 def _tokens(n: int, m: int) -> str:
@@ -123,9 +123,11 @@ def test_what_a_program_serves_is_right(
 ) -> None:
     make, serves_all = MADE[name]
     trace, member = Trace.parse(make(*first)), Trace.parse(make(*other))
-    varies = [-1 & (1 << 64) - 1] * len(trace.params)
-    marked = mark_dynamic_sizes(trace, varies, trains=name == "joined", any_size=name == "joined")
-    general = infer_sizes(marked) if marked is not None else None
+    varies = [ALL] * len(trace.params)
+    if name == "joined":
+        general = infer_sizes(recorded(trace, varies, trains=True, least=1))
+    else:
+        general = infer_sizes(recorded(trace, varies))
     assert general is not None
     relation = relation_of(general, trace)
     made = compile(symbolic_trace(trace, relation, relation.values(numbers_of(trace)) or ()))

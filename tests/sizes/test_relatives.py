@@ -15,6 +15,7 @@ from ftm_backend.machine.emulator import Machine
 from ftm_lazy.dynamic_shapes.dynamic_programs import TraceFamilies
 from ftm_lazy.dynamic_shapes.size_one import without_views
 from ftm_lazy.dynamic_shapes.trace_family import SizeGuess
+from sizes.recorded import ALL, recorded
 
 
 def _heads(rows: int, noted: bool = True) -> str:
@@ -48,8 +49,9 @@ def _general(text: str) -> TraceFamilies:
     """Families that have a program which is general at first sight of a trace, in the sizes of its
     whole numbers."""
     families = TraceFamilies(({}.get, lambda *_: None, lambda *_: None))
-    varies = [0 if "f32" in line else 2 for line in text.splitlines() if " = param " in line]
-    proposal = families.propose(Trace.parse(text), SizeGuess(varies, False, infer_sizes))[0]
+    trace = Trace.parse(text)
+    varies = [0 if type_.dtype == "f32" else ALL for type_ in trace.params]
+    proposal = families.propose(trace, SizeGuess(recorded(trace, varies), False, infer_sizes))[0]
     families.keep(proposal, compile(str(proposal.trace)))
     return families
 

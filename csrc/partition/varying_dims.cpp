@@ -1,4 +1,4 @@
-#include "partition/guess_varying_sizes.h"
+#include "partition/choose_symbols.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -12,20 +12,6 @@ uint64_t varying_result_dims(const ValueType& type, const Buffer& buffer) {
   const auto dimensions = buffer.varying_dims();
   const bool whole = buffer.shape().sizes() == c10::IntArrayRef(type.sizes);
   return whole || dimensions == 0 ? dimensions : ~uint64_t{0}; // of a part, any dimension may vary
-}
-
-// Returns the dimensions of size 1 that may be larger next time: those of computed values, and the
-// last dimension of integers from the CPU (the tokens of a text).
-uint64_t unit_dims(const ValueType& type, const Buffer& buffer) {
-  const bool is_integer = c10::isIntegralType(type.dtype, /*includeBool=*/false);
-  if (type.sizes.empty() || type.sizes.size() > 64 || is_integer != buffer.is_from_cpu()) {
-    return 0;
-  }
-  uint64_t found = 0;
-  for (size_t d = is_integer ? type.sizes.size() - 1 : 0; d < type.sizes.size(); ++d) {
-    found |= uint64_t{type.sizes[d] == 1} << d;
-  }
-  return found;
 }
 
 // Returns the only dimension in which parts of a buffer are smaller than the buffer, if their sizes
@@ -88,16 +74,10 @@ std::vector<uint64_t> varying_dimensions(
   std::vector<uint64_t> found;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& buffer = *inputs[i].buffer;
-    const uint64_t results =
-        trains && buffer.is_from_cpu() ? 0 : varying_result_dims(parameters[i], buffer);
-    found.push_back(trains ? results : results | unit_dims(parameters[i], buffer));
+    found.push_back(
+        trains && buffer.is_from_cpu() ? 0 : varying_result_dims(parameters[i], buffer));
   }
   add_differing_dims(parameters, inputs, found);
-  if (trains && std::all_of(found.begin(), found.end(), [](uint64_t dimensions) {
-        return dimensions == 0;
-      })) {
-    found.clear();
-  }
   return found;
 }
 
