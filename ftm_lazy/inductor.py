@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from types import ModuleType
 
 import torch
 from torch.utils import _pytree as pytree
@@ -20,13 +20,13 @@ from ftm_lazy.torch_version import private_names
 __all__ = ["install"]
 
 
-def _route_by_device(compile_fx_module: Any) -> None:
+def _route_by_device(compile_fx_module: ModuleType) -> None:
     compile_fx = compile_fx_module.compile_fx
 
     @functools.wraps(compile_fx)
     def compile_by_device(
-        model_: Any, example_inputs_: Sequence[Any], *args: Any, **kwargs: Any
-    ) -> Any:
+        model_: object, example_inputs_: Sequence[object], *args: object, **kwargs: object
+    ) -> object:
         device = private_names.privateuse1_name()
         if not any(tensor.device.type == device for tensor in _tensors(model_, example_inputs_)):
             return compile_fx(model_, example_inputs_, *args, **kwargs)
@@ -39,10 +39,10 @@ def _route_by_device(compile_fx_module: Any) -> None:
 
         return dynamo.backend(model_, example_inputs_)
 
-    compile_fx_module.compile_fx = compile_by_device
+    compile_fx_module.compile_fx = compile_by_device  # type: ignore[attr-defined]
 
 
-def _tensors(model: Any, example_inputs: Sequence[Any]) -> Iterator[torch.Tensor]:
+def _tensors(model: object, example_inputs: Sequence[object]) -> Iterator[torch.Tensor]:
     """Yield the inputs, constants and intermediate results of a graph that carry a device."""
     yield from _only_tensors(example_inputs)
     if not isinstance(model, torch.nn.Module):
@@ -55,7 +55,7 @@ def _tensors(model: Any, example_inputs: Sequence[Any]) -> Iterator[torch.Tensor
                 yield from _only_tensors((node.meta.get("example_value"), node.meta.get("val")))
 
 
-def _only_tensors(values: Any) -> Iterator[torch.Tensor]:
+def _only_tensors(values: object) -> Iterator[torch.Tensor]:
     return (value for value in pytree.tree_leaves(values) if isinstance(value, torch.Tensor))
 
 

@@ -104,7 +104,9 @@ class Parser(argparse.ArgumentParser):
         """Add ``--cores N``; the command checks the bounds."""
         self.add_argument("--cores", type=int, metavar="N", default=default, help=text)
 
-    def add_output(self, text: str, default: Any = None, kind: Any = Path) -> None:
+    def add_output(
+        self, text: str, default: object = None, kind: Callable[[str], object] = Path
+    ) -> None:
         """Add ``-o``, ``--output FILE``."""
         self.add_argument("-o", "--output", type=kind, metavar="FILE", default=default, help=text)
 

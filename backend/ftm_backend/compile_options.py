@@ -47,6 +47,6 @@ class CompileOptions:
         if self.cores < 0:
             raise ValueError(f"cores must be 0 (the preset's number) or more, not {self.cores}")
 
-    def cache_key(self) -> dict[str, Any]:
+    def cache_key(self) -> dict[str, object]:
         """Return the options that change the compiled program, by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.metadata.get("cache")}

@@ -45,14 +45,20 @@ __all__ = ["join", "main", "pack", "source_hash", "split", "unpack"]
 _PREFIX = struct.Struct("<IQ")  # bytes of the header, bytes of the body
 _GRACE = 10.0  # seconds after the client's own time limit
 
+Header = dict[str, Any]
+"""What a frame says, as JSON."""
 
-def pack(header: dict[str, Any], body: bytes = b"") -> bytes:
+Requests = queue.SimpleQueue[tuple[Header, bytes]]
+"""Frames that were received."""
+
+
+def pack(header: Header, body: bytes = b"") -> bytes:
     """Return a frame."""
     text = json.dumps(header).encode()
     return _PREFIX.pack(len(text), len(body)) + text + body
 
 
-def unpack(received: bytearray) -> tuple[dict[str, Any], bytes] | None:
+def unpack(received: bytearray) -> tuple[Header, bytes] | None:
     """Remove the first frame from ``received``, and return it; None if it is incomplete."""
     if len(received) < _PREFIX.size:
         return None
@@ -65,14 +71,14 @@ def unpack(received: bytearray) -> tuple[dict[str, Any], bytes] | None:
     return frame
 
 
-def join(functions: Mapping[str, bytes]) -> tuple[list[list[Any]], bytes]:
+def join(functions: Mapping[str, bytes]) -> tuple[list[tuple[str, int]], bytes]:
     """Return digest and size of each function for a header, and the bytes of all."""
-    return [[digest, len(content)] for digest, content in functions.items()], b"".join(
+    return [(digest, len(content)) for digest, content in functions.items()], b"".join(
         functions.values()
     )
 
 
-def split(listed: Iterable[Sequence[Any]], body: bytes) -> dict[str, bytes]:
+def split(listed: Iterable[tuple[str, int]], body: bytes) -> dict[str, bytes]:
     """Return functions by digest; the inverse of `join`."""
     functions, at = {}, 0
     for digest, size in listed:
@@ -86,7 +92,7 @@ class _Shelf:
     Between its request and the answer, the client sends only replies.
     """
 
-    def __init__(self, number: int, requests: queue.SimpleQueue[Any], answers: BinaryIO) -> None:
+    def __init__(self, number: int, requests: Requests, answers: BinaryIO) -> None:
         self._number, self._requests, self._answers = number, requests, answers
         self.made: dict[str, bytes] = {}
 
@@ -121,7 +127,7 @@ def source_hash() -> str:
     return state.hexdigest()
 
 
-def _read_requests(source: int, requests: queue.SimpleQueue[Any]) -> None:
+def _read_requests(source: int, requests: Requests) -> None:
     """Queue requests; end the process when the client closes the connection."""
     received = bytearray()
     while chunk := os.read(source, 1 << 20):
@@ -131,7 +137,7 @@ def _read_requests(source: int, requests: queue.SimpleQueue[Any]) -> None:
     os._exit(0)
 
 
-def _compile(header: dict[str, Any], body: bytes, shelf: _Shelf | None) -> bytes:
+def _compile(header: Header, body: bytes, shelf: _Shelf | None) -> bytes:
     from ftm_backend import driver
     from ftm_backend.compile_options import CompileOptions
     from ftm_backend.ir.trace.trace import Trace
@@ -147,9 +153,7 @@ def _compile(header: dict[str, Any], body: bytes, shelf: _Shelf | None) -> bytes
     return driver.compile(body.decode(), options, shelf).to_bytes()
 
 
-def _answer(
-    header: dict[str, Any], body: bytes, requests: queue.SimpleQueue[Any], answers: BinaryIO
-) -> bytes:
+def _answer(header: Header, body: bytes, requests: Requests, answers: BinaryIO) -> bytes:
     """Compile one request; an exception becomes the answer's error."""
     begin = time.perf_counter()
     # ends a compilation that hangs in MLIR after the client was killed
@@ -184,14 +188,14 @@ def _greet(answers: BinaryIO) -> None:
     answers.flush()
 
 
-def _open(source: int, answers: int) -> tuple[queue.SimpleQueue[Any], BinaryIO]:
+def _open(source: int, answers: int) -> tuple[Requests, BinaryIO]:
     """Start reading requests from ``source``, and open ``answers`` for writing."""
-    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    requests: Requests = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(source, requests), daemon=True).start()
     return requests, os.fdopen(answers, "wb")
 
 
-def _serve(requests: queue.SimpleQueue[Any], answers: BinaryIO) -> None:
+def _serve(requests: Requests, answers: BinaryIO) -> None:
     while True:
         header, body = requests.get()
         answers.write(_answer(header, body, requests, answers))

@@ -46,7 +46,7 @@ class FunctionError(Exception):
         self.function, self.too_large = function, too_large
 
 
-def _no_rules(value: Any) -> None:
+def _no_rules(value: object) -> None:
     del value
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import Protocol
 
 import torch
 
@@ -23,7 +24,13 @@ from ftm_lazy.torch_version import private_names
 __all__ = ["install"]
 
 
-def _data_parallel(module: Any) -> None:
+class _BackendConfig(Protocol):
+    """What is used of ``torch.distributed.distributed_c10d.BackendConfig``."""
+
+    device_backend_map: dict[str, str]
+
+
+def _data_parallel(module: ModuleType) -> None:
     """Patch ``nn.DataParallel`` and ``nn.parallel.data_parallel`` without `device_ids`."""
     find = module._get_available_device_type
 
@@ -32,7 +39,7 @@ def _data_parallel(module: Any) -> None:
         is_ftm = found == private_names.privateuse1_name()
         return None if is_ftm and not was_used() else found
 
-    module._get_available_device_type = available_device_type
+    module._get_available_device_type = available_device_type  # type: ignore[attr-defined]
 
 
 def _accelerator_without_ftm() -> str | None:
@@ -40,7 +47,7 @@ def _accelerator_without_ftm() -> str | None:
     return next((name for name in ("cuda", "xpu") if getattr(torch, name)._is_compiled()), None)
 
 
-def _flex_attention(module: object) -> None:
+def _flex_attention(module: ModuleType) -> None:
     """Patch ``create_mask`` and ``create_block_mask`` without `device`."""
     for name in ("create_mask", "create_block_mask"):
         setattr(module, name, _with_default_device(getattr(module, name)))
@@ -57,7 +64,7 @@ def _with_default_device(create: Callable[..., object]) -> Callable[..., object]
         device: object = None,
         *args: object,
         **kwargs: object,  # noqa: N803
-    ) -> Any:
+    ) -> object:
         if device is None and not was_used():
             device = _accelerator_without_ftm() or "cpu"
         return create(mod_fn, B, H, Q_LEN, KV_LEN, device, *args, **kwargs)
@@ -65,12 +72,12 @@ def _with_default_device(create: Callable[..., object]) -> Callable[..., object]
     return create_on_default_device
 
 
-def _default_mesh(module: Any) -> None:
+def _default_mesh(module: ModuleType) -> None:
     """Patch ``fully_shard`` and ``replicate`` without `mesh`."""
     create = module._init_default_mesh
 
     @functools.wraps(create)
-    def create_default_mesh(mesh_dim_names: tuple[str, ...] | None = None) -> Any:
+    def create_default_mesh(mesh_dim_names: tuple[str, ...] | None = None) -> object:
         if was_used():
             return create(mesh_dim_names)
         if not torch.distributed.is_initialized():
@@ -79,10 +86,10 @@ def _default_mesh(module: Any) -> None:
             "cpu", (torch.distributed.get_world_size(),), mesh_dim_names=mesh_dim_names
         )
 
-    module._init_default_mesh = create_default_mesh
+    module._init_default_mesh = create_default_mesh  # type: ignore[attr-defined]
 
 
-def _torchrun(module: Any) -> None:
+def _torchrun(module: ModuleType) -> None:
     """Patch ``torchrun --nproc-per-node auto`` to start one process per CPU.
 
     The launcher itself never uses a device, so `was_used` does not help here.
@@ -90,13 +97,13 @@ def _torchrun(module: Any) -> None:
     determine = module.determine_local_world_size
 
     @functools.wraps(determine)
-    def determine_local_world_size(nproc_per_node: str) -> Any:
+    def determine_local_world_size(nproc_per_node: str) -> object:
         return determine("cpu" if nproc_per_node == "auto" else nproc_per_node)
 
-    module.determine_local_world_size = determine_local_world_size
+    module.determine_local_world_size = determine_local_world_size  # type: ignore[attr-defined]
 
 
-def _default_backend(module: Any) -> None:
+def _default_backend(module: ModuleType) -> None:
     """Patch ``init_process_group`` without a backend: the group also takes CPU tensors.
 
     Without ftm it is gloo for CPU tensors, which programs that train on the CPU rely on.
@@ -104,7 +111,7 @@ def _default_backend(module: Any) -> None:
     initialize = module.BackendConfig.__init__
 
     @functools.wraps(initialize)
-    def initialize_with_cpu(self: Any, backend: object) -> None:
+    def initialize_with_cpu(self: _BackendConfig, backend: object) -> None:
         initialize(self, backend)
         name = private_names.privateuse1_name()
         if str(backend) == module.Backend.UNDEFINED and name in self.device_backend_map:

@@ -8,8 +8,6 @@ before 1.0, because these versions cannot mark memory as read-only.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.utils.dlpack import DLDeviceType
 
@@ -35,7 +33,7 @@ def install() -> None:
         *,
         stream: object = -1,
         max_version: tuple[int, int] | None = None,
-        dl_device: tuple[Any, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
         to_cpu = (

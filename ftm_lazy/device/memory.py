@@ -41,7 +41,7 @@ SMALL_BLOCK = 1 << 20
 """Bytes of the largest block in the pool of small ones (kSmall in csrc/memory/memory_pool.cpp)."""
 
 
-def memory_stats(device: Device = None) -> dict[str, Any]:
+def memory_stats(device: Device = None) -> dict[str, int]:
     """Return the allocator's statistics under the names of `torch.cuda.memory_stats`.
 
     Args:
@@ -53,7 +53,7 @@ def memory_stats(device: Device = None) -> dict[str, Any]:
     return dict(torch.accelerator.memory_stats(index_of(device)))
 
 
-def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
+def memory_stats_as_nested_dict(device: Device = None) -> dict[str, object]:
     """Return `memory_stats` as nested dictionaries, e.g. ``["allocated_bytes"]["all"]["peak"]``."""
     nested: dict[str, object] = private_names.accelerator_statistics(index_of(device))
     return nested
@@ -111,7 +111,7 @@ def memory_snapshot() -> list[dict[str, Any]]:
     Returns:
         One segment for each block, sorted by address. Sizes are in bytes.
     """
-    segments = []
+    segments: list[dict[str, Any]] = []
     for address, capacity, requested in _C._memory_segments():
         state = "active_allocated" if requested else "inactive"
         segments.append(

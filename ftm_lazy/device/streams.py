@@ -7,7 +7,6 @@ another stream's event does nothing, and a timing event first runs all earlier o
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
 
 import torch
 
@@ -28,7 +27,7 @@ __all__ = [
 class _OfDevice(type):
     """Metaclass whose `isinstance` accepts PyTorch's own streams and events of device ftm."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: torch.Stream | torch.Event) -> bool:
         of_torch: bool = isinstance(instance, cls.__mro__[1])
         return of_torch and instance.device.type == NAME
 

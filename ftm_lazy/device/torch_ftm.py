@@ -9,7 +9,6 @@ for an index that no device has.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -333,7 +332,7 @@ def _is_in_bad_fork() -> bool:
     return _C._in_bad_fork()
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # torch.utils.checkpoint reads it before it saves the generator's state
     if name == "_initialized":
         return is_initialized()

@@ -10,7 +10,6 @@ have run and each is one program, the pair is called as a C++ autograd function
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -51,7 +50,7 @@ class GraphCache:
         context = torch._guards.TracingContext.try_get()
         self._metadata = None if context is None else context.fw_metadata
 
-    def fast_call(self, inputs: int) -> tuple[Callable[..., Any] | None, bool]:
+    def fast_call(self, inputs: int) -> tuple[Callable[..., object] | None, bool]:
         """Return the fast path for calls with `inputs` tensors.
 
         Returns:
@@ -76,7 +75,7 @@ class GraphCache:
         ), True
 
 
-def bypass_wrappers(call: Callable[..., object], graphs: GraphCache) -> Callable[..., Any]:
+def bypass_wrappers(call: Callable[..., object], graphs: GraphCache) -> Callable[..., object]:
     """Wrap AOTAutograd's function so that it takes the fast path once there is one.
 
     Args:
@@ -86,7 +85,7 @@ def bypass_wrappers(call: Callable[..., object], graphs: GraphCache) -> Callable
     fast_call: Callable[..., object] | None = None
     is_final = False
 
-    def compiled(*inputs: Any) -> object:
+    def compiled(*inputs: object) -> object:
         nonlocal fast_call, is_final
         if not is_final:
             fast_call, is_final = graphs.fast_call(len(inputs))

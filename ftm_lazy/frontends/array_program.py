@@ -7,7 +7,6 @@ random draws, which stay inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -83,7 +82,7 @@ class ArrayProgram:
         name: str,
         result: int | None,
         source: int | None,
-        constant: Any,
+        constant: object,
         dtype: str,
         sizes: list[int],
         strides: list[int],
@@ -125,7 +124,7 @@ class ArrayProgram:
             for kind, number in self.draws
         ]
 
-    def nested(self, results: Sequence[np.ndarray], inputs: Sequence[torch.Tensor]) -> Any:
+    def nested(self, results: Sequence[np.ndarray], inputs: Sequence[torch.Tensor]) -> object:
         """Return the model's outputs from the program's results.
 
         Args:

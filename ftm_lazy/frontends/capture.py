@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -38,7 +37,7 @@ class CaptureError(RuntimeError):
 
 
 @contextmanager
-def capturing() -> Iterator[Any]:
+def capturing() -> Iterator[_C._Capture]:
     """Record on this thread, with autograd, autocast and tensor modes off.
 
     Backward passes within the context also run on this thread, so they are part of the recording.
@@ -73,7 +72,7 @@ def check_in_memory(tensor: torch.Tensor) -> None:
         )
 
 
-def placeholder_like(recording: Any, tensor: torch.Tensor) -> torch.Tensor:
+def placeholder_like(recording: _C._Capture, tensor: torch.Tensor) -> torch.Tensor:
     """Create a placeholder with the sizes, strides and dtype of `tensor`.
 
     Args:
@@ -97,7 +96,9 @@ def on_device(tensor: torch.Tensor) -> torch.Tensor:
     return resolved(tensor.to(DEVICE))
 
 
-def capture(function: Callable[..., Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> Any:
+def capture(
+    function: Callable[..., Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor]
+) -> _C._Captured:
     """Capture ``function(*inputs)`` as a program.
 
     Args:

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -22,6 +21,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
+from ftm_lazy import _C
 from ftm_lazy.frontends.capture import (
     DEVICE,
     CaptureError,
@@ -53,13 +53,13 @@ class CapturedModel:
         output_names: Names of the flat outputs.
     """
 
-    captured: Any
+    captured: _C._Captured
     weights: dict[str, torch.Tensor]
     inputs: dict[str, torch.Tensor]
-    structure: Any
+    structure: object
     output_names: tuple[str, ...]
 
-    def arguments(self, *inputs: Any, **keywords: object) -> list[torch.Tensor]:
+    def arguments(self, *inputs: object, **keywords: object) -> list[torch.Tensor]:
         """Return the tensors among a call's arguments, in the order of the inputs.
 
         Raises:
@@ -79,7 +79,7 @@ class CapturedModel:
             _check_type(name, example, leaf)
         return [resolved(leaf) for leaf in leaves]
 
-    def run(self, *inputs: Any, **keywords: object) -> Any:
+    def run(self, *inputs: object, **keywords: object) -> object:
         """Run the program on the machine.
 
         Args:
@@ -139,8 +139,8 @@ def capture_model(
 
 
 def exported_arguments(
-    program: ExportedProgram, inputs: Sequence[Any], keywords: dict[str, object]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    program: ExportedProgram, inputs: Sequence[object], keywords: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return a call's arguments in the order of an exported program's inputs.
 
     Args:
@@ -306,7 +306,7 @@ def _capture_exported(program: ExportedProgram) -> CapturedModel:
 
 
 def _finish(
-    recording: Any,
+    recording: _C._Capture,
     weights: dict[str, torch.Tensor],
     examples: dict[str, torch.Tensor],
     result: object,
@@ -383,7 +383,7 @@ def _keys(path: Sequence[object]) -> list[str]:
     ]
 
 
-def _name(path: Sequence[Any]) -> str:
+def _name(path: Sequence[object]) -> str:
     """Return the name of an argument's tensor, e.g. ``x0`` (positional) or ``mask.keys.1``."""
     which, first, *rest = _keys(path)
     return ".".join([f"x{first}" if which == "0" else first, *rest])

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
@@ -56,8 +55,8 @@ class TorchCompileBackend:
         """The graphs compiled so far, in order."""
 
     def __call__(
-        self, graph_module: GraphModule, example_inputs: Sequence[Any], **options: object
-    ) -> Callable[..., Any]:
+        self, graph_module: GraphModule, example_inputs: Sequence[object], **options: object
+    ) -> Callable[..., object]:
         """Compile one graph; called by Dynamo.
 
         Args:
@@ -137,8 +136,8 @@ def _without_cpu_kernels() -> Iterator[None]:
 
 
 def backend(
-    graph_module: GraphModule, example_inputs: Sequence[Any], **options: object
-) -> Callable[..., Any]:
+    graph_module: GraphModule, example_inputs: Sequence[object], **options: object
+) -> Callable[..., object]:
     """Compile one graph; the entry point ``ftm`` in the group ``torch_dynamo_backends``.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from ftm_lazy.frontends.validate import ValidationReport, validate
 
 __all__ = ["FTMCompiler"]
 
-Model: TypeAlias = torch.nn.Module | ExportedProgram | Any
+Model: TypeAlias = torch.nn.Module | ExportedProgram | object
 
 
 class FTMCompiler:
@@ -107,7 +108,7 @@ class FTMCompiler:
         )
         return path
 
-    def jit_run(self, model: Model, *inputs: object, **keywords: object) -> Any:
+    def jit_run(self, model: Model, *inputs: object, **keywords: object) -> object:
         """Run the model's linalg stage on the CPU with MLIR's ExecutionEngine.
 
         It uses upstream's bufferization and LLVM, and neither our midend nor the machine.
@@ -126,7 +127,7 @@ class FTMCompiler:
         captured = capture_model(model, inputs, keywords)
         return run_linalg(ArrayProgram(captured), captured.arguments(*inputs, **keywords))
 
-    def run(self, model: Model, *inputs: Any, **keywords: object) -> Any:
+    def run(self, model: Model, *inputs: object, **keywords: object) -> object:
         """Run the model's assembly on the machine.
 
         Args:
@@ -172,18 +173,20 @@ class FTMCompiler:
         return report
 
     @staticmethod
-    def _program(model: Model, inputs: Any, keywords: dict[str, object]) -> ArrayProgram:
+    def _program(
+        model: Model, inputs: Sequence[object], keywords: dict[str, object]
+    ) -> ArrayProgram:
         return ArrayProgram(capture_model(model, inputs, keywords))
 
 
 def _arguments(
-    model: Model, inputs: Any, keywords: dict[str, Any]
-) -> tuple[Any, dict[str, object]]:
+    model: Model, inputs: Sequence[object], keywords: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return the arguments; without any, those of an exported program's export."""
     return (
         exported_arguments(model, inputs, keywords)
         if isinstance(model, ExportedProgram)
-        else (inputs, keywords)
+        else (tuple(inputs), keywords)
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from ftm_backend.ir.trace.trace import Trace
+from ftm_lazy import _C
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.device.registration import end_step
 from ftm_lazy.frontends.graph_partition import CompiledSegment, Environment, FallbackCall
@@ -59,7 +59,7 @@ class CompiledGraph:
         self._segments: list[CompiledSegment | FallbackCall] = []
         # for each segment the nodes whose values are last used there
         self._dead_nodes: list[list[Node]] = []
-        self.direct: Any | None = None
+        self.direct: _C._GraphCall | None = None
         """A `_C._GraphCall` after the first run, if the graph is one program on tensors."""
         self.has_run = not self._body
         self._last_use = _last_uses(self._body, self._output)
@@ -80,7 +80,7 @@ class CompiledGraph:
         """The traces of all programs so far."""
         return [str(trace) for segment in self._segments for trace in segment.traces]
 
-    def __call__(self, inputs: list[Any]) -> list[Any]:
+    def __call__(self, inputs: list[torch.Tensor]) -> list[object]:
         """Run the graph.
 
         Args:
@@ -95,7 +95,7 @@ class CompiledGraph:
             end_step(self)
         return results
 
-    def _run(self, inputs: list[Any]) -> list[object]:
+    def _run(self, inputs: list[torch.Tensor]) -> list[object]:
         if self.direct is not None:
             return self.direct(inputs)
         environment: Environment = dict(zip(self._inputs, inputs, strict=True))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -31,7 +30,7 @@ from ftm_lazy.frontends.capture import (
 
 __all__ = ["CompiledSegment", "Environment", "FallbackCall", "call_node"]
 
-Environment = dict[Node, Any]
+Environment = dict[Node, object]
 """Node to its value, while a later node needs it."""
 
 _warned: set[str] = set()
@@ -69,7 +68,7 @@ class CompiledSegment:
         self._nodes = nodes[: self.length]
         self._sources = list(first.sources)
         self._has_numbers = not all(_is_tensors(environment[node]) for node in self._sources)
-        self._variants: OrderedDict[Any, _Variant | list[FallbackCall]] = OrderedDict(
+        self._variants: OrderedDict[object, _Variant | list[FallbackCall]] = OrderedDict(
             [(self._key(environment), first)]
         )
 
@@ -82,7 +81,9 @@ class CompiledSegment:
             if isinstance(v, _Variant) and v.captured is not None
         ]
 
-    def direct(self, inputs: dict[Node, int], constants: Environment, outputs: Any) -> Any | None:
+    def direct(
+        self, inputs: dict[Node, int], constants: Environment, outputs: object
+    ) -> _C._GraphCall | None:
         """Return the whole graph as a C++ call that needs no environment.
 
         Args:
@@ -102,7 +103,7 @@ class CompiledSegment:
             return None
         return variant.direct(inputs, constants, outputs)
 
-    def _key(self, environment: Environment) -> Any:
+    def _key(self, environment: Environment) -> object:
         """Return the key of the variant for these inputs; None if there is only one."""
         if self._is_static and not self._has_numbers:
             return None
@@ -165,7 +166,7 @@ class _Variant:
                 self.length += 1
             self._inputs = recorder.inputs
             # node, pytree structure, leaves: an _Output or a constant
-            self._results: list[tuple[Node, Any, list[object]]] = []
+            self._results: list[tuple[Node, pytree.TreeSpec, list[object]]] = []
             outputs: list[torch.Tensor] = []
             outputs_on_cpu: list[bool] = []
             for node in nodes[: self.length]:
@@ -185,8 +186,8 @@ class _Variant:
             self.captured = recording.finish(outputs, outputs_on_cpu) if self.length else None
 
     def direct(
-        self, inputs: dict[Node, int], constants: Environment, outputs: Sequence[Any]
-    ) -> Any | None:
+        self, inputs: dict[Node, int], constants: Environment, outputs: Sequence[object]
+    ) -> _C._GraphCall | None:
         """See `CompiledSegment.direct`."""
         if self.captured is None:
             return None
@@ -246,7 +247,9 @@ class _Output:
 class _Recorder:
     """Runs nodes on placeholders."""
 
-    def __init__(self, recording: Any, environment: Environment, sources: dict[Node, None]) -> None:
+    def __init__(
+        self, recording: _C._Capture, environment: Environment, sources: dict[Node, None]
+    ) -> None:
         self._recording, self._environment, self._sources = recording, environment, sources
         self.values: Environment = {}
         # for each placeholder its node, and the leaf if the node has several
@@ -279,7 +282,7 @@ class _Recorder:
         return placeholder_like(self._recording, tensor)
 
 
-def call_node(node: Node, value: Callable[[Node], object]) -> Any:
+def call_node(node: Node, value: Callable[[Node], object]) -> object:
     """Call a node's op on ftm, whatever device the graph has.
 
     Conjugate and negative bits of the result are resolved. Placeholders have no such bits, so they

@@ -14,7 +14,7 @@ import functools
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -28,6 +28,16 @@ from ftm_lazy.frontends.package import package
 __all__ = ["DynamoTestConfig", "ExportTestConfig", "LazyTestConfig"]
 
 
+class _TraceItem(Protocol):
+    """What is used of torch-mlir's ``TraceItem``."""
+
+    @property
+    def symbol(self) -> str: ...
+    @property
+    def inputs(self) -> Sequence[object]: ...
+    def _replace(self, *, output: object) -> _TraceItem: ...
+
+
 class _Config:
     """Base class: calls the artifact's methods in the order of a trace, through `_call`."""
 
@@ -36,7 +46,7 @@ class _Config:
         del verbose
         return program
 
-    def run(self, artifact: nn.Module, trace: Sequence[Any]) -> list[Any]:
+    def run(self, artifact: nn.Module, trace: Sequence[_TraceItem]) -> list[_TraceItem]:
         """Return the trace with computed outputs."""
         computed = []
         for item in trace:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -88,7 +87,7 @@ class ValidationReport:
 
 
 def validate(
-    model: Any,
+    model: torch.nn.Module | ExportedProgram,
     captured: CapturedModel,
     inputs: Sequence[object],
     keywords: dict[str, object],
@@ -196,7 +195,7 @@ def _compare(
     )
 
 
-def run_linalg(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
+def run_linalg(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> object:
     """Run our linalg stage with upstream's bufferization and LLVM.
 
     Args:
@@ -211,7 +210,7 @@ def run_linalg(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
     return _run_upstream(program, export_dialects.emit(program.trace, "linalg"), inputs)
 
 
-def run_torch_dialect(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
+def run_torch_dialect(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> object:
     """Run the torch dialect with upstream's conversion to linalg and LLVM.
 
     Args:
@@ -236,7 +235,7 @@ def _run_upstream(program: ArrayProgram, text: str, inputs: Sequence[torch.Tenso
     return program.nested(results, inputs)
 
 
-def run_assembly(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
+def run_assembly(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> object:
     """Run the assembly on the machine in checked mode.
 
     Args:

@@ -10,6 +10,7 @@ decision of step 6 is read, which is computed already.
 from __future__ import annotations
 
 from collections import deque
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -46,7 +47,7 @@ class _Launch:
         pass
 
 
-def defer_stop(utils: Any) -> None:
+def defer_stop(utils: ModuleType) -> None:
     """Let ``transformers.generation.utils`` defer the decision to stop on ftm.
 
     Older versions have nothing to defer it by, and stay as they are.
@@ -61,20 +62,20 @@ def defer_stop(utils: Any) -> None:
     class DeferredStopCheck(original):
         """Keeps the last steps' decisions, and the generator's states behind them."""
 
-        def __init__(self, input_ids: torch.Tensor, *args: Any, **kwargs: Any) -> None:
+        def __init__(self, input_ids: torch.Tensor, *args: object, **kwargs: object) -> None:
             super().__init__(input_ids, *args, **kwargs)
             self.device = input_ids.device
             self.random_states: deque[torch.Tensor] = deque(maxlen=2)
             if is_ours(self.device):
-                self.slots: deque[Any] = deque((_Later(), _Later(), _Launch()) for _ in range(2))
+                self.slots: deque[object] = deque((_Later(), _Later(), _Launch()) for _ in range(2))
 
         @staticmethod
-        def is_supported(device: torch.device, *args: Any, **kwargs: Any) -> bool:
+        def is_supported(device: torch.device, *args: object, **kwargs: object) -> bool:
             """Return upstream's answer for a device that defers."""
             deferring = torch.device("mps") if is_ours(device) else device
             return bool(original.is_supported(deferring, *args, **kwargs))
 
-        def __call__(self, *args: Any, **kwargs: Any) -> bool:
+        def __call__(self, *args: object, **kwargs: object) -> bool:
             if is_ours(self.device):
                 self.random_states.append(get_rng_state(self.device))
             return bool(super().__call__(*args, **kwargs))
@@ -86,4 +87,4 @@ def defer_stop(utils: Any) -> None:
                 set_rng_state(self.random_states[0], self.device)
             return steps
 
-    utils.DeferredStopCheck = DeferredStopCheck
+    utils.DeferredStopCheck = DeferredStopCheck  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ import functools
 import inspect
 import os
 from types import ModuleType
-from typing import Any
+from typing import Protocol
 
 import torch
 
@@ -48,16 +48,36 @@ def _choose_default(state: ModuleType) -> None:
     state.PartialState.__init__ = initialize
 
 
-def _map_automatically(modeling: Any) -> None:
+class _Accelerator(Protocol):
+    """What is used of ``accelerate.Accelerator``."""
+
+    native_amp: bool
+    scaler: torch.amp.GradScaler
+    scaler_handler: _ScalerHandler | None
+
+
+class _ScalerHandler(Protocol):
+    def to_kwargs(self) -> dict[str, object]: ...
+
+
+class _PartialState(Protocol):
+    """What is used of ``accelerate.PartialState``."""
+
+    device: torch.device | None
+    distributed_type: object
+    local_process_index: int
+
+
+def _map_automatically(modeling: ModuleType) -> None:
     """Patch ``from_pretrained(device_map="auto")``: it then means ftm, the only device."""
     original = modeling.check_and_set_device_map
 
     @functools.wraps(original)
-    def check_and_set(device_map: Any) -> object:
+    def check_and_set(device_map: object) -> object:
         is_automatic = device_map in ("auto", "balanced", "balanced_low_0", "sequential")
         return original(_name() if is_automatic and is_default() else device_map)
 
-    modeling.check_and_set_device_map = check_and_set
+    modeling.check_and_set_device_map = check_and_set  # type: ignore[attr-defined]
 
 
 def _allow_fp16(accelerate: ModuleType) -> None:
@@ -69,7 +89,7 @@ def _allow_fp16(accelerate: ModuleType) -> None:
     signature = inspect.signature(original)
 
     @functools.wraps(original)
-    def initialize(self: Any, *args: object, **kwargs: object) -> None:
+    def initialize(self: _Accelerator, *args: object, **kwargs: object) -> None:
         bound = signature.bind(self, *args, **kwargs)
         precision = bound.arguments.get("mixed_precision")
         precision = precision or os.environ.get("ACCELERATE_MIXED_PRECISION")
@@ -90,10 +110,14 @@ def _allow_fp16(accelerate: ModuleType) -> None:
     accelerate.Accelerator.__init__ = initialize
 
 
-def _allow_bf16(training_args: Any) -> None:
+def _allow_bf16(training_args: ModuleType) -> None:
     """Patch the check of ``TrainingArguments(bf16=True)``."""
     original = training_args.is_torch_bf16_gpu_available
-    training_args.is_torch_bf16_gpu_available = lambda: _is_chosen() or original()
+
+    def is_available() -> bool:
+        return _is_chosen() or original()
+
+    training_args.is_torch_bf16_gpu_available = is_available  # type: ignore[attr-defined]
 
 
 def _distribute(state: ModuleType) -> None:
@@ -114,7 +138,7 @@ def _distribute(state: ModuleType) -> None:
         return chosen
 
     @functools.wraps(set_device)
-    def set_local_device(self: Any) -> None:
+    def set_local_device(self: _PartialState) -> None:
         if (
             self.device is not None
             and self.device.type == _name()

@@ -7,8 +7,9 @@ and creates a gradient scaler for CUDA. The patches register ftm and change both
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Protocol
 
 import torch
 
@@ -20,6 +21,21 @@ from ftm_lazy.torch_version import private_names
 __all__ = ["install"]
 
 _MIXED = ("16-mixed", "bf16-mixed")
+
+
+class _AcceleratorConnector(Protocol):
+    """What is used of the connectors of Lightning's trainer and of Fabric."""
+
+    _accelerator_flag: object
+    _parallel_devices: Sequence[torch.device]
+    _precision_plugin_flag: object
+    _precision_instance: object
+    _precision_flag: object
+    _precision_input: object
+
+
+class _Strategy(Protocol):
+    root_device: torch.device
 
 
 def _name() -> str:
@@ -39,7 +55,7 @@ class _FTMAccelerator:
     def teardown(self) -> None:
         """Do nothing: compiled programs are kept for the next run."""
 
-    def get_device_stats(self, device: object) -> dict[str, Any]:
+    def get_device_stats(self, device: object) -> dict[str, object]:
         """Return memory figures in bytes for ``DeviceStatsMonitor``."""
         return {
             "allocated": torch.ftm.memory_allocated(),
@@ -47,7 +63,7 @@ class _FTMAccelerator:
         }
 
     @staticmethod
-    def parse_devices(devices: Any) -> list[int]:
+    def parse_devices(devices: str | int | Sequence[int]) -> list[int]:
         """Return the indices of the requested devices, one for each process.
 
         The machine is emulated, so a number of devices is always available: processes that
@@ -66,7 +82,7 @@ class _FTMAccelerator:
         return indices
 
     @staticmethod
-    def get_parallel_devices(devices: Any) -> list[torch.device]:
+    def get_parallel_devices(devices: Sequence[int]) -> list[torch.device]:
         """Return the device of each index."""
         return [torch.device(_name(), position) for position in devices]
 
@@ -103,18 +119,18 @@ def _register_accelerator(connector: ModuleType) -> None:
     registry.register(_name(), accelerator, description=accelerator.__name__)
     choose_strategy, make_precision = kind._choose_strategy, kind._check_and_init_precision
 
-    def is_chosen(self: Any) -> bool:
+    def is_chosen(self: _AcceleratorConnector) -> bool:
         return self._accelerator_flag == _name() or isinstance(self._accelerator_flag, accelerator)
 
     @functools.wraps(choose_strategy)
-    def strategy(self: Any) -> object:
+    def strategy(self: _AcceleratorConnector) -> object:
         chosen = choose_strategy(self)
         if is_chosen(self) and isinstance(chosen, connector.SingleDeviceStrategy):
             return connector.SingleDeviceStrategy(device=self._parallel_devices[0])
         return chosen
 
     @functools.wraps(make_precision)
-    def precision(self: Any) -> object:
+    def precision(self: _AcceleratorConnector) -> object:
         plugin = self._precision_plugin_flag if is_trainer else self._precision_instance
         flag = self._precision_flag if is_trainer else self._precision_input
         if is_chosen(self) and flag in _MIXED and not plugin:
@@ -147,7 +163,7 @@ def _wrap_without_device_ids(ddp: ModuleType) -> None:
     determine = getattr(strategy, name)
 
     @functools.wraps(determine)
-    def device_ids(self: Any) -> list[int] | None:
+    def device_ids(self: _Strategy) -> list[int] | None:
         if self.root_device.type == _name():
             return None
         found: list[int] | None = determine(self)

@@ -12,7 +12,7 @@ import io
 from collections.abc import Callable
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch.multiprocessing import reductions
@@ -21,7 +21,7 @@ from ftm_lazy.device.device_name import NAME
 
 __all__ = ["install"]
 
-Reduced: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+Reduced: TypeAlias = tuple[Callable[..., object], tuple[object, ...]]
 Storage: TypeAlias = torch.UntypedStorage
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from ftm_lazy.profiler.events import Events
 
@@ -13,7 +12,7 @@ _DEVICE = 1
 _PROGRAMS, _KERNELS, _FIRST_CORE = 0, 1, 2
 
 
-def render(events: Events) -> dict[str, Any]:
+def render(events: Events) -> dict[str, object]:
     """Return the trace: rows of the host's threads, of programs, kernels, and each core."""
     host = os.getpid()
     rows: list[dict[str, object]] = [
@@ -72,5 +71,5 @@ def render(events: Events) -> dict[str, Any]:
     return {"traceEvents": rows, "displayTimeUnit": "ms"}
 
 
-def _name(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
+def _name(kind: str, process: int, thread: int, name: str) -> dict[str, object]:
     return {"ph": "M", "pid": process, "tid": thread, "name": kind, "args": {"name": name}}

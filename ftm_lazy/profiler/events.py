@@ -141,7 +141,9 @@ class Events:
     memory: tuple[MemoryEvent, ...]
 
     @classmethod
-    def of(cls, begin: int, end: int, thread: int, raw: tuple[Any, ...]) -> Events:
+    def of(
+        cls, begin: int, end: int, thread: int, raw: tuple[list[tuple[Any, ...]], ...]
+    ) -> Events:
         """Make the records from the recorder's tuples."""
         runs, kernels, cores, host, memory = raw
         return cls(

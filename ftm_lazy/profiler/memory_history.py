@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ftm_lazy import _C
 from ftm_lazy.device.memory import memory_snapshot
@@ -48,7 +47,7 @@ def record_memory_history(enabled: str | None = "all", **options: object) -> Non
         _since = time.time_ns()
 
 
-def snapshot() -> dict[str, Any]:
+def snapshot() -> dict[str, object]:
     """Return the blocks and the history since `record_memory_history`, which begins again."""
     global _since
     events = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from typing import Any
 
 import torch
 from torch.nn.modules import module as hooks
@@ -21,7 +20,7 @@ from ftm_lazy import _C
 __all__ = ["install", "remove"]
 
 _paths: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
-_handles: list[Any] = []
+_handles: list[torch.utils.hooks.RemovableHandle] = []
 _users = 0
 _lock = threading.Lock()
 

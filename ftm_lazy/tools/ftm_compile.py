@@ -10,10 +10,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ftm_backend.cli import Parser, UserError, command, naming
 from ftm_backend.tools.input_files import check_fits_memory, check_regular, naming_file, write
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["main", "parser"]
 
@@ -122,7 +125,7 @@ def _load(given: argparse.Namespace) -> tuple[object, list[object]]:
     return model, [_example(text) for text in given.input]
 
 
-def _check_inputs(given: argparse.Namespace, model: Any) -> None:
+def _check_inputs(given: argparse.Namespace, model: torch.jit.ScriptModule) -> None:
     """Raise UserError if an argument of a scripted model without default has no --input."""
     with naming(given.model, Exception, what="no module with a forward method"):
         arguments = model.forward.schema.arguments[1:]  # the first is the module

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import AbstractContextManager
 
 import torch
 from torch._C import DispatchKey
@@ -39,7 +39,7 @@ def privateuse1_name() -> str:
     return torch._C._get_privateuse1_backend_name()
 
 
-def accelerator_statistics(index: int) -> dict[str, Any]:
+def accelerator_statistics(index: int) -> dict[str, object]:
     """Return the allocator's statistics, nested by pool and kind."""
     return torch._C._accelerator_getDeviceStats(index)
 
@@ -64,6 +64,6 @@ def set_mkldnn_enabled(enabled: bool) -> None:
     torch._C._set_mkldnn_enabled(enabled)
 
 
-def excluding_autocast() -> Any:
+def excluding_autocast() -> AbstractContextManager[object]:
     """Return a context in which the device's autocast kernels are skipped."""
     return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(AUTOCAST))

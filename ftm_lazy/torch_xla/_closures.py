@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ftm_lazy import _C
 from ftm_lazy.torch_xla.utils.closures import AsyncClosureHandler
@@ -21,7 +20,7 @@ _handler: AsyncClosureHandler | None = None
 
 
 def add(
-    closure: Callable[..., Any], args: tuple[object, ...] = (), run_async: bool = False
+    closure: Callable[..., object], args: tuple[object, ...] = (), run_async: bool = False
 ) -> None:
     """Queue ``closure(*args)`` for the thread's next `run`.
 

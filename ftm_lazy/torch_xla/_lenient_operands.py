@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -27,11 +26,11 @@ class Lax(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Callable[..., Any],
+        func: Callable[..., object],
         types: object,
-        args: tuple[Any, ...] = (),
+        args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
-    ) -> Any:
+    ) -> object:
         kwargs = kwargs or {}
         try:
             return func(*args, **kwargs)
@@ -47,7 +46,9 @@ class Lax(TorchFunctionMode):
             return func(*converted[0], **converted[1])
 
     @staticmethod
-    def _convert(message: str, args: object, kwargs: object) -> tuple[Any, Any] | None:
+    def _convert(
+        message: str, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, object]] | None:
         """Return the operands converted as the error message requires; None if that cannot help."""
         tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         if not any(each.device.type == NAME for each in tensors):
@@ -61,7 +62,7 @@ class Lax(TorchFunctionMode):
         return None
 
 
-def _moved(value: object) -> Any:
+def _moved(value: object) -> object:
     return (
         value.to(torch.device(NAME, 0))
         if isinstance(value, torch.Tensor) and value.device.type == "cpu"
@@ -69,5 +70,5 @@ def _moved(value: object) -> Any:
     )
 
 
-def _widened(value: object) -> Any:
+def _widened(value: object) -> object:
     return value.long() if isinstance(value, torch.Tensor) and value.dtype == torch.int32 else value

@@ -11,7 +11,7 @@ import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ftm_lazy.torch_xla import _names
 
@@ -150,7 +150,7 @@ class _Refused(type):
         raise NotImplementedError(cls.__doc__)
 
 
-def refusal(path: str, kind: str) -> Any:
+def refusal(path: str, kind: str) -> object:
     """Create the placeholder of an unsupported name, which raises NotImplementedError when used.
 
     Args:
@@ -173,12 +173,12 @@ def refusal(path: str, kind: str) -> Any:
     return refuse
 
 
-def getter(module: str) -> Callable[[str], Any]:
+def getter(module: str) -> Callable[[str], object]:
     """Return a module's ``__getattr__``, which creates placeholders of its unsupported names."""
     below = module.removeprefix(HERE).removeprefix(".")
     kinds = _names.kinds(below)
 
-    def get(name: str) -> Any:
+    def get(name: str) -> object:
         path = f"{below}.{name}".removeprefix(".")
         if name not in kinds:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from typing import Any
 
 from ftm_lazy.torch_xla import _inert, _names
 
@@ -13,7 +12,7 @@ __all__ = ["resolve", "state", "table"]
 _ABSENT = object()
 
 
-def resolve(module: str, name: str) -> Any:
+def resolve(module: str, name: str) -> object:
     """Return an object of torch_xla.
 
     Args:

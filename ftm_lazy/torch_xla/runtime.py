@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from typing_extensions import deprecated
 
@@ -133,12 +132,12 @@ def addressable_runtime_device_count() -> int:
     return addressable_device_count()
 
 
-def runtime_device_attributes(device: str) -> dict[str, Any]:
+def runtime_device_attributes(device: str) -> dict[str, object]:
     """Return the fields of `torch.ftm.get_device_properties` by name."""
     return dict(vars(ftm.get_device_properties()))
 
 
-def global_runtime_device_attributes() -> list[dict[str, Any]]:
+def global_runtime_device_attributes() -> list[dict[str, object]]:
     """Return `runtime_device_attributes` for each process."""
     return [runtime_device_attributes(name) for name in (f"FTM:{i}" for i in range(world_size()))]
 

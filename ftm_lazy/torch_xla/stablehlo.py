@@ -110,11 +110,11 @@ class StableHLOGraphModule:
         self._bundle = bundle
         self._module: torch.nn.Module | None = None
 
-    def __call__(self, *args: object) -> Any:
+    def __call__(self, *args: object) -> object:
         """Run the model on the device of the arguments."""
         return self.evaluate(_METHOD, args)
 
-    def evaluate(self, method_name: str, args: tuple[object, ...]) -> Any:
+    def evaluate(self, method_name: str, args: tuple[object, ...]) -> object:
         """Run a method through the exported program.
 
         Args:
@@ -307,7 +307,7 @@ def _bytecode(module: Any) -> bytes:
     return stream.getvalue()
 
 
-def _variable(value: Any) -> VariableSignature:
+def _variable(value: torch.Tensor) -> VariableSignature:
     dynamic = [i for i, size in enumerate(value.shape) if not isinstance(size, int)]
     shape = [size if isinstance(size, int) else -1 for size in value.shape]
     return VariableSignature(shape, str(value.dtype).removeprefix("torch."), dynamic)

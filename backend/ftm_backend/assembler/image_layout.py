@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -79,7 +78,7 @@ class LayoutRecord:
             ]
         )
 
-    def unpack_all(self, data: bytes) -> list[tuple[Any, ...]]:
+    def unpack_all(self, data: bytes) -> list[tuple[int, ...]]:
         """Return every record of a section as a flat tuple."""
         return list(self.struct.iter_unpack(data))
 

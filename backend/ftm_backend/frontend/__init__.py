@@ -8,14 +8,18 @@ MLIR's torch dialect.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ftm_backend.ir.trace.trace import Trace, TraceError
+
+if TYPE_CHECKING:
+    from ftm_backend.ir.linalg.function import LinalgFunction
 
 __all__ = ["Trace", "TraceError", "import_trace", "lower"]
 
 
-def import_trace(trace: Trace, locations: Any = None) -> Any:
+def import_trace(trace: Trace, locations: Sequence[str] | None = None) -> Any:
     """Convert a trace to a module of the torch dialect, in the current MLIR context.
 
     Args:
@@ -33,7 +37,7 @@ def import_trace(trace: Trace, locations: Any = None) -> Any:
     )
 
 
-def lower(trace: Trace) -> Any:
+def lower(trace: Trace) -> LinalgFunction:
     """Lower a verified trace to a `LinalgFunction`; see `trace_to_linalg.lower`."""
     from ftm_backend.frontend import trace_to_linalg
 

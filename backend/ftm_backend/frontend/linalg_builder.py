@@ -180,7 +180,7 @@ class LinalgBuilder:
         dtype: str,
         shape: Sequence[int],
         operands: Sequence[function.Tensor],
-        attributes: dict[str, Any] | None = None,
+        attributes: dict[str, object] | None = None,
     ) -> StridedValue:
         """Append an operation that is no loop nest, such as ``ftm.scatter`` or ``ftm.sort``.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ftm_backend.ir.asm.program import BufferDirective
@@ -17,11 +15,11 @@ def numbers(array: np.ndarray, dtype: str) -> np.ndarray:
     return (array.astype(np.uint32) << 16).view(np.float32)
 
 
-def _widest(array: np.ndarray) -> type[np.inexact[Any]]:
+def _widest(array: np.ndarray) -> type[np.inexact]:
     return np.complex128 if np.issubdtype(array.dtype, np.complexfloating) else np.float64
 
 
-def random_array(generator: Any, buffer: BufferDirective) -> np.ndarray:
+def random_array(generator: np.random.Generator, buffer: BufferDirective) -> np.ndarray:
     """Return normally distributed floats, integers from 0 to 7, or booleans, for ``buffer``."""
     wanted = BY_TOKEN[buffer.dtype].array
     if buffer.dtype == "bf16":

@@ -61,7 +61,7 @@ class TensorArgument:
     alias: int
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype:
         """The numpy type of its elements."""
         return BY_TOKEN[self.token].array
 
@@ -141,8 +141,8 @@ _OPTIONAL = frozenset({"ftm_record_spans", "ftm_job_spans", "ftm_call_ops"})
 _DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
 
 
-def _library(path: Path) -> Any:
-    library: Any = ctypes.CDLL(str(path))
+def _library(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "ftm_abi_version": (ctypes.c_int, []),
@@ -477,5 +477,5 @@ class MachineJob:
             self._end()
 
 
-def _addresses(arrays: list[np.ndarray]) -> Any:
+def _addresses(arrays: list[np.ndarray]) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
 
 from ftm_backend.assembler.image_layout import COLLECTIVE_BIT, FLAGS
 from ftm_backend.perf_model import tile_instruction_costs as cost
@@ -56,8 +55,8 @@ class CoreModel:
         self._bound_scalars: dict[int, int] = {}
         """Scalar parameter -> the program's scalar that the last call bound it to."""
         self._busy = 0
-        self._products: dict[tuple[Any, ...], cost.TileWork] = {}
-        self._transfers: dict[tuple[Any, ...], cost.TransferWork] = {}
+        self._products: dict[tuple[object, ...], cost.TileWork] = {}
+        self._transfers: dict[tuple[object, ...], cost.TransferWork] = {}
 
     def value(self, item: tuple[int, ...], at: int) -> int:
         """Return scalar operand number ``at`` of an instruction record."""

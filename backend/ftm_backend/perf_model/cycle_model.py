@@ -12,7 +12,6 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ftm_backend import assembler
 from ftm_backend.assembler.image_layout import BUFFER
@@ -234,7 +233,7 @@ def model(
     values = [
         (scalars or {}).get(decoded.string(name), 1) for name, _ in decoded.sections["scalars"]
     ]
-    shared: dict[Any, Any] = {}
+    shared: dict[tuple[int, int], tuple[int, int]] = {}
     walks = [
         ControlFlowWalk(decoded, core, count, values, loaded, limit // count, shared)
         for core in range(count)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 from ftm_backend.assembler.image_layout import OPERAND_KINDS
 from ftm_backend.perf_model.modulo_scheduler import (
@@ -67,7 +66,7 @@ _SOURCES, _BUFFER = 5, 14
 """Fields of a map operation's record: its sources (three fields each), the buffer of a gather."""
 
 _NONE, _INPUT, _RESULT = (OPERAND_KINDS.index(kind) for kind in ("NONE", "INPUT", "RESULT"))
-_Operand = tuple[Any, ...]
+_Operand = tuple[object, ...]
 """Identifies a value of the body by its kind, type and index."""
 
 
@@ -146,7 +145,7 @@ def _operation(turn: _Turn, operation: Sequence[int], number: int) -> None:
 
 
 def map_cost(
-    machine: MachineParameters, record: Sequence[int], sections: dict[str, list[Any]]
+    machine: MachineParameters, record: Sequence[int], sections: dict[str, list[tuple[int, ...]]]
 ) -> MapCost:
     """Schedule a map body.
 

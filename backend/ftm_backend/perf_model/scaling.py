@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
-from typing import Any
 
 from ftm_backend.perf_model.collective_costs import collective_cost
 from ftm_backend.perf_model.communication import (
@@ -296,7 +295,7 @@ def table(profile: CycleProfile, machine: MachineParameters, found: list[Strateg
 
 def as_json(
     profile: CycleProfile, machine: MachineParameters, found: list[StrategyScaling]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the same as `table`, as JSON's types."""
     return {
         "modelled": True,

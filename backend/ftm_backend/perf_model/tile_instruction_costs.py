@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 
@@ -197,7 +196,7 @@ def combination(
     )
 
 
-def _array(dtype: str) -> np.dtype[Any]:
+def _array(dtype: str) -> np.dtype:
     """Return a numpy type of the right size and kind; no result depends on values."""
     return np.dtype(np.float16) if dtype == "bf16" else BY_TOKEN[dtype].array
 

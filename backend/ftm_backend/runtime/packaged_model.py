@@ -28,6 +28,7 @@ import numpy as np
 from ftm_backend import safe_names
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.machine import Machine, MachineError
+from ftm_backend.machine.emulator import TensorArgument
 from ftm_backend.runtime.package_file import PackageError, read, write
 
 __all__ = [
@@ -160,7 +161,7 @@ def _count(value: object) -> int:
     return value
 
 
-def _sizes(values: Any) -> tuple[int, ...]:
+def _sizes(values: Sequence[int]) -> tuple[int, ...]:
     if len(values) > 64:
         raise ValueError("a tensor has at most 64 dimensions")
     return tuple(map(_count, values))
@@ -404,7 +405,7 @@ class PackagedModel:
         raise PackageError(f"{self._where} is damaged: {why}")
 
 
-def _nbytes(tensor: Any) -> int:
+def _nbytes(tensor: TensorArgument) -> int:
     return math.prod(tensor.shape) * tensor.dtype.itemsize
 
 

@@ -6,7 +6,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, cast
+from typing import cast
 
 __all__ = ["OPERATIONS", "SIZE_PATTERN", "SymbolicExpressionError", "compile_expressions", "parse"]
 
@@ -18,7 +18,7 @@ class SymbolicExpressionError(ValueError):
     """A text is no symbolic expression, or a symbol is used without an environment."""
 
 
-OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
+OPERATIONS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -51,7 +51,7 @@ def parse(text: str, symbols: Collection[str]) -> ast.expr:
 
 def compile_expressions(
     texts: Sequence[str], symbols: tuple[str, ...], real: bool = False
-) -> Callable[..., tuple[Any, ...]]:
+) -> Callable[..., tuple[int, ...]]:
     """Compile expressions into one function.
 
     Args:
@@ -76,7 +76,7 @@ def compile_expressions(
         raise SymbolicExpressionError(
             f"these are no sizes of {', '.join(symbols)}: {error}"
         ) from None
-    return cast(Callable[..., tuple[Any, ...]], eval(code, {"__builtins__": {}}))
+    return cast(Callable[..., tuple[int, ...]], eval(code, {"__builtins__": {}}))
 
 
 def _check(text: str, symbols: Collection[str], real: bool) -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol
 
 from ftm_backend.symbolic.polynomial import Polynomial, without
@@ -262,7 +263,7 @@ def current_env() -> ShapeEnv | None:
 
 def _calling_line() -> str:
     """Return the source line outside of this package that compares or specializes a size."""
-    frame: Any = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and Path(frame.f_code.co_filename).parent == _HERE:
         frame = frame.f_back
     return (

@@ -469,7 +469,3 @@ def _divide_by_size(
 def _value(polynomial: Polynomial, symbols: ShapeEnv) -> int:
     """Evaluate a polynomial with the hints."""
     return sum(c * math.prod(symbols.atoms[a] for a in m) for m, c in polynomial.items())
-
-
-def _size_of(atom: Any, hint: int, symbols: ShapeEnv) -> SymInt:
-    return SymInt({(atom,): 1}, hint, symbols)

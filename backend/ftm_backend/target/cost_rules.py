@@ -18,6 +18,7 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = [
     "Col2ImCost",
     "MicroKernels",
+    "Numbers",
     "bytes_per_cycle",
     "dot_cycles",
     "even_runs",
@@ -33,11 +34,14 @@ __all__ = [
     "windows_cycles",
 ]
 
+Numbers = float | np.ndarray
+"""A number, or an array of numbers: one for each schedule that is compared."""
+
 DOT_COLUMNS = 8
 """Columns of C in the dot-product micro-kernel: 6 rows x 8 columns = 48 sums, one vector each."""
 
 
-def pieces(extent: Any, size: Any) -> Any:
+def pieces(extent: Numbers, size: Numbers) -> Any:
     """Return ``ceil(extent / size)``."""
     return -(-extent // size)
 
@@ -52,13 +56,13 @@ class MicroKernels(NamedTuple):
         vectors: Vectors of each row that the thin one holds.
     """
 
-    narrow: Any
-    wide: Any
-    thin: Any
-    vectors: Any
+    narrow: Numbers
+    wide: Numbers
+    thin: Numbers
+    vectors: Numbers
 
 
-def micro_kernels(machine: MachineParameters, dtype: str, n: Any) -> MicroKernels:
+def micro_kernels(machine: MachineParameters, dtype: str, n: Numbers) -> MicroKernels:
     """Return the micro-kernels that cover ``n`` columns: the fewest calls, then fewest vectors.
 
     If the widths are three and four vectors, then one, two and five columns of vectors do not fill
@@ -78,7 +82,7 @@ def micro_kernels(machine: MachineParameters, dtype: str, n: Any) -> MicroKernel
     )
 
 
-def padded_columns(machine: MachineParameters, dtype: str, n: Any) -> Any:
+def padded_columns(machine: MachineParameters, dtype: str, n: Numbers) -> Any:
     """Return the columns of the micro-kernels that cover ``n`` columns, including unused ones."""
     found = micro_kernels(machine, dtype, n)
     vectors = (
@@ -89,7 +93,9 @@ def padded_columns(machine: MachineParameters, dtype: str, n: Any) -> Any:
     return machine.lanes(dtype) * vectors
 
 
-def tile_loop_cycles(machine: MachineParameters, compute: Any, dma: Any, steps: Any) -> Any:
+def tile_loop_cycles(
+    machine: MachineParameters, compute: Numbers, dma: Numbers, steps: Numbers
+) -> Any:
     """Return the cycles of a loop over tiles.
 
     With overlap the slower of DMA and compute counts, and the DMA of one step, which is the first
@@ -107,7 +113,7 @@ def tile_loop_cycles(machine: MachineParameters, compute: Any, dma: Any, steps: 
 
 
 def outer_cycles(
-    machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any, runs: Any = 1
+    machine: MachineParameters, dtype: str, m: Numbers, n: Numbers, k: Numbers, runs: Numbers = 1
 ) -> Any:
     """Return the cycles of ``MM`` (M x N x K, accumulating in ``dtype``) by outer products.
 
@@ -143,7 +149,7 @@ def outer_cycles(
 
 
 def windows_cycles(
-    machine: MachineParameters, dtype: str, m: Any, n: Any, runs: Any, k: Any
+    machine: MachineParameters, dtype: str, m: Numbers, n: Numbers, runs: Numbers, k: Numbers
 ) -> Any:
     """Return the cycles of ``MMW``: those of ``MM``, plus one branch between runs.
 
@@ -171,7 +177,7 @@ def even_runs(extents: Sequence[int]) -> int:
     return prod(left[:-1])
 
 
-def dot_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -> Any:
+def dot_cycles(machine: MachineParameters, dtype: str, m: Numbers, n: Numbers, k: Numbers) -> Any:
     """Return the cycles of ``MM.TB``: dot products along K that end in cross-lane reductions."""
     sums = machine.mm_rows * DOT_COLUMNS
     ramp = sums / machine.fma_units
@@ -184,7 +190,7 @@ HELD_ROUNDS = 5
 
 
 def transpose_cycles(
-    machine: MachineParameters, dtype: str, rows: Any, columns: Any, zipped: bool = False
+    machine: MachineParameters, dtype: str, rows: Numbers, columns: Numbers, zipped: bool = False
 ) -> Any:
     """Return the cycles of ``TRANS`` of rows x columns.
 
@@ -225,7 +231,7 @@ class Col2ImCost(NamedTuple):
 
 
 def fold_cycles(
-    machine: MachineParameters, dtype: str, shape: Col2ImCost, channels: Any, elements: Any
+    machine: MachineParameters, dtype: str, shape: Col2ImCost, channels: Numbers, elements: Numbers
 ) -> Any:
     """Return the cycles of ``FOLD`` as its expansion takes them.
 
@@ -243,7 +249,7 @@ def fold_cycles(
     return channels * pieces(elements, lanes) * each
 
 
-def granules(machine: MachineParameters, run_bytes: Any) -> Any:
+def granules(machine: MachineParameters, run_bytes: Numbers) -> Any:
     """Return the bytes that DDR transfers for a contiguous run of ``run_bytes``."""
     return pieces(run_bytes, machine.dma_granule) * machine.dma_granule
 
@@ -254,7 +260,7 @@ def bytes_per_cycle(machine: MachineParameters, sharing: float = 1.0) -> float:
 
 
 def transfer_cycles(
-    machine: MachineParameters, ddr_cycles: Any, gsm_cycles: Any, element_cycles: Any
+    machine: MachineParameters, ddr_cycles: Numbers, gsm_cycles: Numbers, element_cycles: Numbers
 ) -> Any:
     """Return the time of one DMA transfer: latency plus the slowest of its three resources.
 

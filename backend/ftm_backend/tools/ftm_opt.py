@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ftm_backend.cli import MOST_CORES, Parser, bounded, command, naming
 from ftm_backend.pass_manager import Pass, changes, select
@@ -137,7 +136,7 @@ class _Program:
     def __init__(self, text: str, machine: MachineParameters, verify: bool) -> None:
         self._machine, self._verify = machine, verify
         self._text: str | None = text
-        self._value: Any = None
+        self._value: object = None
         self._last: Pass | None = None
 
     def text(self) -> str:

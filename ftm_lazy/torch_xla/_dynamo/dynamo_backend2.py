@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
 __all__ = ["dynamo_backend"]
 
 
-def dynamo_backend(fx: torch.fx.GraphModule, args: Sequence[object]) -> Callable[..., Any]:
+def dynamo_backend(fx: torch.fx.GraphModule, args: Sequence[object]) -> Callable[..., object]:
     """Compile a graph with the backend ``ftm`` of `torch.compile`."""
     from ftm_lazy.frontends import dynamo
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -255,7 +255,7 @@ def reduce_scatter(
 
 
 def _lists(
-    name: str, value: Any, output: Any
+    name: str, value: Tensors, output: Tensors | None
 ) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
     """Check `value` and `output`, and return both as lists of tensors."""
     for label, given in ((f"`{name}`", value), ("`output`", output)):
@@ -388,7 +388,7 @@ class CoalescingBuckets:
 
     def __init__(
         self,
-        func: Callable[[Any, Any], Any],
+        func: Callable[[list[torch.Tensor], list[torch.Tensor] | None], Tensors],
         input_list: list[torch.Tensor],
         output_list: list[torch.Tensor] | None = None,
         bucket_cap_mb: int = 160,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -68,8 +68,10 @@ def mesh_reduce(tag: str, data: Data, reduce_fn: Callable[[list[Data]], Result])
 
 
 def do_on_ordinals(
-    target: Callable[..., object], data: object = (), ordinals: Collection[int] | int = (0,)
-) -> Any:
+    target: Callable[..., object],
+    data: tuple[object, ...] = (),
+    ordinals: Collection[int] | int = (0,),
+) -> object:
     """Call ``target(*data)`` in some processes, and wait for all.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
@@ -16,7 +15,7 @@ __getattr__ = _refusals.getter(__name__)
 
 def extract_compiled_graph(
     xla_model: torch.fx.GraphModule, xla_args: Sequence[object]
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """Return a callable of the graph, which is recorded and compiled when it is called.
 
     Args:

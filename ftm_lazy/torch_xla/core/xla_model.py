@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO, TypeAlias, TypedDict
+from typing import TextIO, TypeAlias, TypedDict
 
 import torch
 from typing_extensions import deprecated
@@ -345,7 +345,7 @@ def optimizer_step(
     optimizer_args: dict[str, object] = {},  # noqa: B006  (torch_xla's default)
     groups: list[list[int]] | None = None,
     pin_layout: bool = True,
-) -> Any:
+) -> object:
     """Call `reduce_gradients`, then ``optimizer.step(**optimizer_args)``.
 
     Args:

@@ -69,7 +69,9 @@ def parse_metrics_report(report: str, dehumanize: bool = True) -> dict[str, Any]
     return values
 
 
-def get_data_points_from_metrics_reports(metrics_reports: list[str]) -> dict[str, list[Any]]:
+def get_data_points_from_metrics_reports(
+    metrics_reports: list[str],
+) -> dict[str, list[float | None]]:
     """Return each value's numbers in a list of reports; None in a report that lacks it."""
     parsed = [parse_metrics_report(report) for report in metrics_reports]
     names = dict.fromkeys(name for values in parsed for name in values)
@@ -77,7 +79,7 @@ def get_data_points_from_metrics_reports(metrics_reports: list[str]) -> dict[str
 
 
 def compare_metrics(
-    data_points: dict[str, list[Any]],
+    data_points: dict[str, list[float | None]],
     metrics_report: str,
     config: dict[str, str] = {"base_expression": "v <= v_mean + (v_stddev * 2.0)"},  # noqa: B006
 ) -> str:

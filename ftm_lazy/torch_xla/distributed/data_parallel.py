@@ -28,7 +28,7 @@ class Context:
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def getattr_or(self, name: str, defval: object) -> Any:
+    def getattr_or(self, name: str, defval: object) -> object:
         """Return an attribute, after setting it to `defval` (or ``defval()``) if it is missing."""
         if not hasattr(self, name):
             setattr(self, name, defval() if callable(defval) else defval)
@@ -39,7 +39,7 @@ class ThreadResult:
     """Result of a loop."""
 
     def __init__(self) -> None:
-        self.result: Any = None
+        self.result: object = None
 
 
 class DataParallel:
@@ -56,7 +56,10 @@ class DataParallel:
     """
 
     def __init__(
-        self, network: Any, device_ids: Iterable[torch.device | str] | None = None, **kwargs: Any
+        self,
+        network: torch.nn.Module | Callable[[], torch.nn.Module],
+        device_ids: Iterable[torch.device | str] | None = None,
+        **kwargs: Any,
     ) -> None:
         module = network if isinstance(network, torch.nn.Module) else network()
         chosen = [
@@ -90,11 +93,11 @@ class DataParallel:
 
     def __call__(
         self,
-        loop_fn: Callable[..., Any],
-        loader: Iterable[Any],
+        loop_fn: Callable[..., object],
+        loader: Iterable[object],
         batchdim: int = 0,
         **kwargs: object,
-    ) -> list[Any]:
+    ) -> list[object]:
         """Run one epoch.
 
         Args:

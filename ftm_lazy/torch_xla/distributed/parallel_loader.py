@@ -80,10 +80,10 @@ class PerDeviceLoader:
     def __len__(self) -> int:
         return self._loader.per_device_samples()
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         return self.next()
 
-    def next(self) -> Any:
+    def next(self) -> object:
         """Return the next batch.
 
         Raises:
@@ -123,14 +123,14 @@ class ParallelLoader:
 
     def __init__(
         self,
-        cpu_loader: Iterable[Any],
+        cpu_loader: Iterable[object],
         devices: Iterable[torch.device | str],
         batchdim: int = 0,
         batches_per_execution: int = 1,
         loader_prefetch_size: int = 16,
         device_prefetch_size: int = 8,
         host_to_device_transfer_threads: int = 1,
-        input_sharding: Any = None,
+        input_sharding: object = None,
     ) -> None:
         self._cpu_loader = cpu_loader
         self._batches = self._read_batches()
@@ -178,7 +178,7 @@ class ParallelLoader:
         """Return the number of batches of each device."""
         return len(cast(Sized, self._cpu_loader)) // len(self._queues)
 
-    def next_item(self, device: torch.device) -> Any:
+    def next_item(self, device: torch.device) -> object:
         """Wait for the next batch of `device` and return it; None at the end."""
         if not self._threads and self._seconds > _THREAD_THRESHOLD:
             self._start()
@@ -254,11 +254,11 @@ class ParallelLoader:
             if next(queue.close_queue_count) == threads - 1:
                 queue.queue.close_write()
 
-    def _copy(self, batch: object, device: torch.device) -> Any:
+    def _copy(self, batch: object, device: torch.device) -> object:
         with _named("cpu_data_to_xla_device"), torch.no_grad():
             return self.send_cpu_data_to_device([batch], device)[0]
 
-    def send_cpu_data_to_device(self, batches: list[object], device: torch.device) -> list[Any]:
+    def send_cpu_data_to_device(self, batches: list[object], device: torch.device) -> list[object]:
         """Return copies of `batches` on `device`."""
         return send_cpu_data_to_device(batches, device)
 
@@ -290,7 +290,7 @@ class MpDeviceLoader:
         **kwargs: Arguments of `ParallelLoader`.
     """
 
-    def __init__(self, loader: Iterable[Any], device: torch.device | str, **kwargs: Any) -> None:
+    def __init__(self, loader: Iterable[object], device: torch.device | str, **kwargs: Any) -> None:
         self._loader, self._device, self._arguments = loader, device, kwargs
         self._running: ParallelLoader | None = None
 
@@ -303,7 +303,7 @@ class MpDeviceLoader:
     def __len__(self) -> int:
         return len(cast(Sized, self._loader))
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._loader, name)

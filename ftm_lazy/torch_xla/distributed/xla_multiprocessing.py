@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch.distributed as dist
 import torch.multiprocessing
@@ -40,7 +40,7 @@ def spawn(
     join: bool = True,
     daemon: bool = False,
     start_method: str = "spawn",
-) -> Any:
+) -> object:
     """Call ``fn(ordinal, *args)`` in several processes.
 
     Args:
@@ -107,7 +107,7 @@ def _run(
 
 
 def launch(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     args: tuple[object, ...] = (),
     start_method: str = "spawn",
     debug_single_process: bool = False,

@@ -40,7 +40,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Iterable[object],
         optimizer_class: type[torch.optim.Optimizer],
         optimizer_dtype: torch.dtype | None = None,
         grad_clipping: bool = True,
@@ -111,7 +111,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         return self._groups or [list(range(_world.size()))]
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None, **kwargs: object) -> Any:
+    def step(self, closure: Callable[[], float] | None = None, **kwargs: object) -> float | None:
         """Make one step.
 
         Args:
@@ -192,7 +192,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
 
     remove_hooks._inert = "there are no hooks"  # type: ignore[attr-defined]
 
-    def get_shape_info(self) -> dict[str, Any]:
+    def get_shape_info(self) -> dict[str, dict[str, tuple[int, ...]]]:
         """Return the shapes of the parameters by index."""
         return {str(i): {"shape": tuple(p.shape)} for i, (p, _) in enumerate(self._own)}
 

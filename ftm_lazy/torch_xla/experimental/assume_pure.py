@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import torch
 
@@ -63,6 +63,6 @@ class PureModule(torch.nn.Module):
         super().__init__()
         self._module = module
 
-    def forward(self, *args: object, **kwargs: object) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         """Call the module."""
         return self._module(*args, **kwargs)

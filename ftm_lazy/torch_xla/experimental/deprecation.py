@@ -7,7 +7,7 @@ import importlib
 import warnings
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 __all__ = ["deprecated", "mark_deprecated", "register_deprecated"]
 
@@ -38,7 +38,7 @@ def deprecated(
     return cast(F, warned)
 
 
-def mark_deprecated(new: F, extra_msg: str | None = None) -> Callable[[Callable[..., Any]], F]:
+def mark_deprecated(new: F, extra_msg: str | None = None) -> Callable[[Callable[..., object]], F]:
     """Make a function a deprecated name of `new` (decorator)."""
 
     def decorate(function: Callable[..., object]) -> F:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -30,7 +29,7 @@ def gradient_accumulation(
     iterable_tensors: tuple[torch.Tensor, ...],
     model: torch.nn.Module,
     *carried_tensors: torch.Tensor,
-) -> Any:
+) -> object:
     """Accumulate the gradients of the mean loss over several steps.
 
     Args:

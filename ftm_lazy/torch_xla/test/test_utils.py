@@ -8,12 +8,15 @@ import time
 import unittest
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ftm_lazy.torch_xla import _world
 from ftm_lazy.torch_xla.debug import metrics, metrics_compare_utils
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 __all__ = [
     "close_summary_writer",
@@ -26,7 +29,7 @@ __all__ = [
 ]
 
 
-def mp_test(func: Callable[..., object]) -> Callable[..., Any]:
+def mp_test(func: Callable[..., object]) -> Callable[..., object]:
     """Run a `unittest.TestCase` method in a new process, and return its exit code (decorator)."""
 
     @functools.wraps(func)
@@ -44,7 +47,7 @@ def mp_test(func: Callable[..., object]) -> Callable[..., Any]:
 # --- TensorBoard
 
 
-def get_summary_writer(logdir: str | None) -> Any:
+def get_summary_writer(logdir: str | None) -> SummaryWriter | None:
     """Return a SummaryWriter of tensorboardX or PyTorch for `logdir`; None if that is empty."""
     if not logdir:
         return None
@@ -58,7 +61,7 @@ def get_summary_writer(logdir: str | None) -> Any:
 
 
 def write_to_summary(
-    summary_writer: Any,
+    summary_writer: SummaryWriter | None,
     global_step: int | None = None,
     dict_to_write: dict[str, float] = {},  # noqa: B006
     write_xla_metrics: bool = False,
@@ -84,7 +87,7 @@ def write_to_summary(
         summary_writer.add_scalar(name, value, global_step)
 
 
-def close_summary_writer(summary_writer: Any) -> None:
+def close_summary_writer(summary_writer: SummaryWriter | None) -> None:
     """Flush and close a SummaryWriter; None does nothing."""
     if summary_writer is not None:
         summary_writer.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 import torch.utils.checkpoint as pytorch
@@ -48,7 +47,7 @@ def set_device_states(devices: Sequence[int], states: Sequence[torch.Tensor]) ->
 
 def checkpoint(
     function: Callable[..., object], *args: object, use_reentrant: bool = True, **kwargs: object
-) -> Any:
+) -> object:
     """Call a function whose intermediate values are recomputed in the backward pass.
 
     Args:

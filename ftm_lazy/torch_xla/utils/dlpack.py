@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.utils.dlpack
 
@@ -12,7 +10,7 @@ from ftm_lazy.device.device_name import NAME
 __all__ = ["from_dlpack", "to_dlpack"]
 
 
-def to_dlpack(xla_tensor: torch.Tensor) -> Any:
+def to_dlpack(xla_tensor: torch.Tensor) -> object:
     """Return a capsule with a copy of the tensor on the CPU."""
     return torch.utils.dlpack.to_dlpack(xla_tensor.detach().cpu())
 

@@ -159,7 +159,7 @@ class DataWrapper:
 # --- structures
 
 
-def as_list(t: object) -> Any:
+def as_list(t: object) -> object:
     """Return `t` if it is a tuple or a list, else a list with it."""
     return t if isinstance(t, (tuple, list)) else [t]
 
@@ -256,7 +256,7 @@ def shape(inputs: object) -> list[int]:
     return [len(inputs), *(inner[0] if inner else [])]
 
 
-def flatten_nested_tuple(inputs: object) -> tuple[Any, ...]:
+def flatten_nested_tuple(inputs: object) -> tuple[object, ...]:
     """Return the elements of nested lists and tuples, in order."""
     if not isinstance(inputs, (list, tuple)):
         return (inputs,)
@@ -271,7 +271,7 @@ def list_copy_append(ilist: Iterable[T], item: T) -> list[T]:
 # --- environment, printing, time
 
 
-def getenv_as(name: str, type: Callable[[str], Any], defval: object = None) -> Any:
+def getenv_as(name: str, type: Callable[[str], object], defval: object = None) -> object:
     """Return an environment variable converted to a type.
 
     Args:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from typing import TypedDict
 
 from ftm_backend.dtypes import HALVES, compute_dtype
 from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.op_registry import TOLERANCE, OpRecord, omitted_arguments, register
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
-__all__ = ["OWN", "PROMOTED", "RESULT", "pointwise"]
+__all__ = ["OWN", "PROMOTED", "RESULT", "PointwiseOptions", "pointwise"]
 
 RESULT = "result"
 """Convert arguments to the result's dtype: arithmetic."""
@@ -26,6 +27,15 @@ OWN = "own"
 """Keep the arguments' dtypes; the function converts what it needs."""
 
 _OPERANDS = frozenset({"self", "other"})  # a Python bool among these is a number of the computation
+
+
+class PointwiseOptions(TypedDict, total=False):
+    """The keyword arguments of `pointwise`."""
+
+    compute: str
+    keep: Iterable[str]
+    tolerance: dict[str, tuple[float, float]] | None
+    gap: str
 
 
 def pointwise(

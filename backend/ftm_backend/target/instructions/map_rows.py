@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ftm_backend.target.element_types import BY_SUFFIX, FLOATS
 from ftm_backend.target.instruction import (
@@ -27,9 +26,9 @@ EXPANDED = Cost((), 0)
 
 def example(
     line: str,
-    result: tuple[str, Sequence[Any]],
-    *inputs: tuple[str, Sequence[Any]],
-    **scalars: tuple[str, Any],
+    result: tuple[str, Sequence[float]],
+    *inputs: tuple[str, Sequence[float]],
+    **scalars: tuple[str, float],
 ) -> InstructionExample:
     """Make an example of one map operation on a row of elements.
 
@@ -40,7 +39,7 @@ def example(
         scalars: Program scalars: (dtype token, value) by name.
     """
 
-    def row(value: tuple[str, Sequence[Any]]) -> tuple[str, tuple[int, ...], list[Any]]:
+    def row(value: tuple[str, Sequence[float]]) -> tuple[str, tuple[int, ...], list[float]]:
         suffix, values = value
         return BY_SUFFIX[suffix].token, (len(values),), list(values)
 

@@ -120,7 +120,7 @@ class VectorUnit:
     # --- operations of the machine
     # -------------------------------------------------------------------------
 
-    def load(self, row: np.ndarray, first: int, fill: Any = 0) -> UnitVector:
+    def load(self, row: np.ndarray, first: int, fill: float = 0) -> UnitVector:
         """Load a vector; lanes beyond the row's end are ``fill``."""
         part = row[first : first + self.lanes]
         value = np.full(self.lanes, fill, row.dtype)
@@ -190,7 +190,7 @@ class VectorUnit:
             return self._do("VMAC", MULTIPLY_LATENCY, a.value * b.value, a, b)
 
     def compare(
-        self, function: Callable[[Any, Any], Any], a: UnitVector, b: UnitVector
+        self, function: Callable[[np.ndarray, np.ndarray], np.ndarray], a: UnitVector, b: UnitVector
     ) -> UnitVector:
         """Compare each lane, which gives a predicate."""
         return self._do("VMAC", 1, function(a.value, b.value), a, b)
@@ -203,7 +203,9 @@ class VectorUnit:
         """Return a where the predicate is true, else b: a predicated move."""
         return self._do("VMAC", 1, np.where(predicate.value, a.value, b.value), predicate, a, b)
 
-    def macro(self, name: str, function: Callable[..., Any], source: UnitVector) -> UnitVector:
+    def macro(
+        self, name: str, function: Callable[..., np.ndarray], source: UnitVector
+    ) -> UnitVector:
         """Apply a macro of the map table to f64, at its cost."""
         cost = self.costs(name, "F64")
         with np.errstate(all="ignore"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -21,8 +20,8 @@ class Skipping(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(
-        self, closure: Callable[[], Any] | None = None, found_inf: torch.Tensor | None = None
-    ) -> Any:
+        self, closure: Callable[[], object] | None = None, found_inf: torch.Tensor | None = None
+    ) -> object:
         """Make one step.
 
         Args:

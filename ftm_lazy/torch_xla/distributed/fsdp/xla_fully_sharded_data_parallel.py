@@ -43,7 +43,7 @@ class TrainingState(enum.Enum):
     IDLE = enum.auto()
 
 
-def apply_to_tensors(fn: Callable[[torch.Tensor], Any], container: object) -> Any:
+def apply_to_tensors(fn: Callable[[torch.Tensor], object], container: object) -> object:
     """Return a copy of `container` with `fn` applied to its tensors."""
     return tree_map_only(torch.Tensor, fn, container)
 
@@ -151,7 +151,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         """The wrapped module."""
         return self._module
 
-    def forward(self, *args: object, **kwargs: object) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         """Call the wrapped module."""
         return self._module(*args, **kwargs)
 
@@ -230,7 +230,7 @@ class XlaFullyShardedDataParallel(nn.Module):
 
     # --- checkpoints
 
-    def state_dict(self, *args: object, **kwargs: object) -> dict[str, Any]:
+    def state_dict(self, *args: object, **kwargs: object) -> dict[str, torch.Tensor]:
         """Return this process's shards of the parameters, and the buffers, by name."""
         inner = self._module.state_dict(*args, **kwargs)
         if _divided:
@@ -240,8 +240,8 @@ class XlaFullyShardedDataParallel(nn.Module):
         return inner
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
+        self, state_dict: Mapping[str, torch.Tensor], strict: bool = True, assign: bool = False
+    ) -> None:
         """Load a `state_dict` of the same process.
 
         Args:
@@ -265,7 +265,7 @@ class XlaFullyShardedDataParallel(nn.Module):
                     )
                 target.copy_(state_dict[name])
 
-    def _divided_state(self) -> dict[str, Any]:
+    def _divided_state(self) -> dict[str, torch.Tensor]:
         """Return the state with FSDP2's distributed tensors, including wrapped submodules."""
         global _divided
         _divided = True
@@ -274,7 +274,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         finally:
             _divided = False
 
-    def get_shard_metadata(self) -> dict[str, Any]:
+    def get_shard_metadata(self) -> dict[str, object]:
         """Return the metadata that `consolidate_sharded_state_dicts` needs."""
         sharded = {
             name: {"_orig_name": name, "_orig_size": tuple(value.shape)}
@@ -346,5 +346,5 @@ def _accept_local_state() -> None:
 _accept_local_state()
 
 
-def _local(value: object) -> Any:
+def _local(value: torch.Tensor) -> torch.Tensor:
     return value.to_local() if isinstance(value, DTensor) else value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ __all__ = [
 ]
 
 
-def with_xla(func: Callable[..., object]) -> Callable[..., Any]:
+def with_xla(func: Callable[..., object]) -> Callable[..., object]:
     """Enable SPMD when a function is called (decorator)."""
 
     @functools.wraps(func)
@@ -33,14 +32,14 @@ def with_xla(func: Callable[..., object]) -> Callable[..., Any]:
     return with_spmd
 
 
-def convert_to_xla_mesh(dt_mesh: Any) -> Mesh:
+def convert_to_xla_mesh(dt_mesh: torch.distributed.device_mesh.DeviceMesh) -> Mesh:
     """Convert a one-device mesh of `torch.distributed.tensor` to a `Mesh`."""
     ids = np.asarray(dt_mesh.mesh).reshape(-1)
     return Mesh(ids, tuple(dt_mesh.mesh.shape), dt_mesh.mesh_dim_names)
 
 
 def convert_to_xla_partition_spec(
-    tensor: torch.Tensor, placements: Sequence[Any]
+    tensor: torch.Tensor, placements: Sequence[torch.distributed.tensor.Placement]
 ) -> tuple[int | None, ...]:
     """Convert placements to the mesh axis, or None, of each dimension of `tensor`."""
     spec: list[int | None] = [None] * tensor.dim()
@@ -70,7 +69,7 @@ def xla_distribute_tensor(
 def xla_distribute_module(
     module: torch.nn.Module,
     device_mesh: object = None,
-    partition_fn: Callable[[str, torch.nn.Module, Any], None] | None = None,
+    partition_fn: Callable[[str, torch.nn.Module, object], None] | None = None,
     input_fn: Callable[..., object] | None = None,
     output_fn: Callable[..., object] | None = None,
 ) -> torch.nn.Module:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -17,7 +16,7 @@ class XLAShard:
     """A shard of a tensor, which on ftm is the whole tensor."""
 
     data: torch.Tensor
-    indices: Any
+    indices: object
     shard_device: str
     replica_id: int
 
@@ -74,14 +73,14 @@ class XLAShardedTensor(torch.Tensor):
         return "{replicated}"
 
     @property
-    def sharding_type(self) -> Any:
+    def sharding_type(self) -> object:
         """The sharding type, which is REPLICATED."""
         from ftm_lazy.torch_xla.distributed.spmd.xla_sharding import ShardingType
 
         return ShardingType.REPLICATED
 
     @property
-    def placements(self) -> tuple[Any, ...]:
+    def placements(self) -> tuple[object, ...]:
         """The placements of `torch.distributed.tensor`: Replicate for each mesh dimension."""
         from torch.distributed.tensor import Replicate
 

@@ -7,7 +7,6 @@ import enum
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -99,7 +98,7 @@ class Mesh:
         """Return the number of devices."""
         return int(np.prod(self.mesh_shape))
 
-    def shape(self) -> OrderedDict[Any, int]:
+    def shape(self) -> OrderedDict[object, int]:
         """Return the name or index of each dimension, to its size."""
         names = self.axis_names or range(len(self.mesh_shape))
         return OrderedDict(zip(names, self.mesh_shape, strict=True))
@@ -117,7 +116,7 @@ class Mesh:
         _check(self, partition_spec)
         return ShardingType.REPLICATED
 
-    def get_jax_mesh(self) -> Any:
+    def get_jax_mesh(self) -> object:
         """Raise NotImplementedError: ftm does not use JAX."""
         raise NotImplementedError(
             "torch_xla.distributed.spmd.Mesh.get_jax_mesh is not served on ftm: there is no JAX"
@@ -289,7 +288,7 @@ def wrap_as_sharded_tensor(
 
 
 @inert(_ONE)
-def wrap_if_sharded(x: object) -> Any:
+def wrap_if_sharded(x: object) -> object:
     """Return `x`: no tensor is sharded."""
     return x
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Unpack
 
 from ftm_backend.dtypes import ALL, FLOATS, HALVES, NUMBERS, STORED, compute_dtype, info
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.oplib.op_registry import EXACT
-from ftm_backend.frontend.oplib.pointwise import OWN, pointwise
+from ftm_backend.frontend.oplib.pointwise import OWN, PointwiseOptions, pointwise
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.symbolic import round_to_dtype
@@ -29,7 +29,10 @@ _INTEGER_ZERO = (
 
 
 def _binary(
-    names: str, function: Callable[..., ScalarExpr], dtypes: tuple[str, ...] = ALL, **options: Any
+    names: str,
+    function: Callable[..., ScalarExpr],
+    dtypes: tuple[str, ...] = ALL,
+    **options: Unpack[PointwiseOptions],
 ) -> None:
     pointwise(
         " ".join(f"aten::{name}" for name in names.split()), function, dtypes, "binary", **options

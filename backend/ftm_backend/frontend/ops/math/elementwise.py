@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Unpack
 
 from ftm_backend.dtypes import ALL, BOOL, FLOATS, INTS, NUMBERS, STORED
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.op_registry import EXACT, TOLERANCE
-from ftm_backend.frontend.oplib.pointwise import OWN, PROMOTED, pointwise
+from ftm_backend.frontend.oplib.pointwise import OWN, PROMOTED, PointwiseOptions, pointwise
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
@@ -19,7 +19,10 @@ recorded("aten::pow", constants=("exponent",), tried=("negative_exponent",))
 
 
 def _unary(
-    name: str, function: Callable[..., ScalarExpr], dtypes: tuple[str, ...] = ALL, **options: Any
+    name: str,
+    function: Callable[..., ScalarExpr],
+    dtypes: tuple[str, ...] = ALL,
+    **options: Unpack[PointwiseOptions],
 ) -> None:
     pointwise(f"aten::{name}", function, dtypes, "unary", **options)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Unpack
 
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.concat import concat
 from ftm_backend.frontend.oplib.op_registry import EXACT, TOLERANCE, lowering
-from ftm_backend.frontend.oplib.pointwise import pointwise
+from ftm_backend.frontend.oplib.pointwise import PointwiseOptions, pointwise
 from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
@@ -30,7 +30,7 @@ _SIXTH = 0.1666666716337204  # 1 / 6 in f32, which PyTorch uses for every dtype
 
 
 def _activation(
-    name: str, function: Body, dtypes: tuple[str, ...] = FLOATS, **options: Any
+    name: str, function: Body, dtypes: tuple[str, ...] = FLOATS, **options: Unpack[PointwiseOptions]
 ) -> None:
     pointwise(
         " ".join(f"aten::{n}" for n in name.split()), function, dtypes, "activation", **options
