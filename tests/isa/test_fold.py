@@ -9,15 +9,11 @@ from math import prod
 import numpy as np
 import pytest
 
-from ftm_backend.machine import Machine
 from ftm_backend.target import cost_rules, op_costs
 from ftm_backend.target.instruction_table import BY_NAME
 from ftm_backend.target.macros import col2im
 from ftm_backend.target.macros.vector_unit import VectorUnit
-from isa.tile_programs import FAMILY, load, numbers, programs, store, tile, unit
-from machine.machine_programs import run_text
-
-MACHINE = Machine(cores=1)
+from isa.tile_programs import FAMILY, compute, numbers, unit
 
 FOLDS = [
     # for each dimension: taps, their distance, windows, their distance, size, before it; channels,
@@ -61,17 +57,12 @@ def test_fold(sides, channels, images, token):
     taps, windows, size = (prod(side[at] for side in sides) for at in (0, 2, 4))
     x = numbers(token, channels * taps, images * windows)
     dims = [" ".join(f"{side[at]}@{side[at + 1]}" for side in sides) for at in (0, 2, 4)]
-    text = programs(
-        f"@in b0, {token}, {x.shape[0]}x{x.shape[1]}\n@out o0, {token}, {channels}x{images * size}\n",
-        tile("X", token, *x.shape, 0)
-        + tile("Y", token, channels, images * size, 262144)
-        + load("X", "b0", *x.shape)
-        + f"    FOLD X, {dims[0]} | {dims[1]} {dims[2]}, Y\n"
-        + store("Y", "o0", channels, images * size),
-    )
-    y = np.empty((channels, images * size), x.dtype)
+    shape = (channels, images * size)
+    line = f"FOLD X, {dims[0]} | {dims[1]} {dims[2]}, Y"
+    (got,) = compute(line, {"X": (token, x)}, {"Y": (token, shape)})
+    y = np.empty(shape, x.dtype)
     BY_NAME["FOLD"].macro.function(unit(token), x, y, [col2im.FoldSide(*side) for side in sides])
-    got, wanted = run_text(MACHINE, text, [x])[0], _folded(x, sides, channels, images)
+    wanted = _folded(x, sides, channels, images)
     tolerance = {"f64": 1e-12, "f32": 1e-5}.get(token, 0)
     np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(y, wanted, rtol=tolerance, atol=tolerance)
@@ -88,16 +79,9 @@ def test_fold(sides, channels, images, token):
     ],
 )
 def test_what_cannot_be_folded_is_refused(dims, message):
-    text = programs(
-        "@in b0, f32, 3x3\n@out o0, f32, 1x4\n",
-        tile("X", "f32", 3, 3, 0)
-        + tile("Y", "f32", 1, 6, 65536)
-        + load("X", "b0", 3, 3)
-        + f"    FOLD X, {dims}, Y\n"
-        + store("Y", "o0", 1, 4),
-    )
+    operands = {"X": ("f32", np.zeros((3, 3), np.float32))}
     with pytest.raises(Exception, match=message):
-        run_text(MACHINE, text, [np.zeros((3, 3), np.float32)])
+        compute(f"FOLD X, {dims}, Y", operands, {"Y": ("f32", (1, 6))})
 
 
 @pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)

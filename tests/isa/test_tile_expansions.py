@@ -9,16 +9,27 @@ from math import prod
 import numpy as np
 import pytest
 
-from ftm_backend.machine import Machine
 from ftm_backend.perf_model import cycle_model, tile_instruction_costs
 from ftm_backend.target import cost_rules, op_costs, presets
 from ftm_backend.target.instruction_table import BY_NAME
 from ftm_backend.target.macros import col2im, matmul, transpose_gather_scatter
 from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
-from isa.tile_programs import FAMILY, M7032, RNG, TOKENS, load, numbers, programs, store, tile, unit
+from isa.tile_programs import (
+    FAMILY,
+    M7032,
+    MACHINE,
+    RNG,
+    TOKENS,
+    compute,
+    load,
+    numbers,
+    programs,
+    store,
+    tile,
+    unit,
+)
 from machine.machine_programs import run_text
 
-MACHINE = Machine(cores=1)
 SHAPES = [(1, 1), (1, 16), (3, 17), (5, 40), (2, 100)]
 
 
@@ -34,18 +45,11 @@ def test_scan(operation, token, down):
         x = numbers(token, rows, columns, edges=operation in ("MIN", "MAX", "LSE"))
         shape = (1, columns) if down else (rows, 1)
         carry = numbers(carried, *shape)
-        text = programs(
-            f"@in b0, {token}, {rows}x{columns}\n@in b1, {carried}, {shape[0]}x{shape[1]}\n@out o0, {token}, {rows}x{columns}\n"
-            f"@out o1, {carried}, {shape[0]}x{shape[1]}\n",
-            tile("X", token, rows, columns, 0)
-            + tile("C", carried, *shape, 32768)
-            + load("X", "b0", rows, columns)
-            + load("C", "b1", *shape)
-            + f"    SCAN.{operation}{'.DOWN' if down else ''} X, C, X\n"
-            + store("X", "o0", rows, columns)
-            + store("C", "o1", *shape),
+        want = compute(
+            f"SCAN.{operation}{'.DOWN' if down else ''} X, C, X",
+            {"X": (token, x), "C": (carried, carry)},
+            {"X": (token, x.shape), "C": (carried, shape)},
         )
-        want = run_text(MACHINE, text, [x, carry])
         y, left = np.empty_like(x), carry.ravel().copy()
         BY_NAME["SCAN"].macro.function(unit(carried), operation, x, left, y, down)
         for got, wanted in ((y, want[0]), (left, want[1].ravel())):
@@ -68,69 +72,40 @@ def test_sort(columns, kept):
             np.full((1, columns), np.iinfo(np.int64).max),
         ]
     )
-    text = programs(
-        f"@in b0, i64, 4x{columns}\n@out o0, i64, 4x{kept}\n",
-        tile("X", "i64", 4, columns, 0)
-        + tile("Y", "i64", 4, kept, 65536)
-        + load("X", "b0", 4, columns)
-        + "    SORT X, Y\n"
-        + store("Y", "o0", 4, kept),
-    )
     y = np.empty((4, kept), np.int64)
     BY_NAME["SORT"].macro.function(unit("i64"), x, y)
-    np.testing.assert_array_equal(y, run_text(MACHINE, text, [x])[0])
+    (got,) = compute("SORT X, Y", {"X": ("i64", x)}, {"Y": ("i64", (4, kept))})
+    np.testing.assert_array_equal(y, got)
 
 
 @pytest.mark.parametrize(("a", "b"), [(1, 1), (16, 16), (5, 40), (40, 5), (33, 95), (7, 0), (0, 9)])
 def test_merge(a, b):
     left, right = (np.sort(RNG.integers(-20, 20, (3, n))) for n in (a, b))
-    text = programs(
-        f"@in b0, i64, 3x{a}\n@in b1, i64, 3x{b}\n@out o0, i64, 3x{a + b}\n",
-        tile("A", "i64", 3, a, 0)
-        + tile("B", "i64", 3, b, 8192)
-        + tile("Y", "i64", 3, a + b, 16384)
-        + load("A", "b0", 3, a)
-        + load("B", "b1", 3, b)
-        + "    MERGE A, B, Y\n"
-        + store("Y", "o0", 3, a + b),
-    )
+    operands = {"A": ("i64", left), "B": ("i64", right)}
+    (got,) = compute("MERGE A, B, Y", operands, {"Y": ("i64", (3, a + b))})
     y = np.empty((3, a + b), np.int64)
     BY_NAME["MERGE"].macro.function(unit("i64"), left, right, y)
-    np.testing.assert_array_equal(y, run_text(MACHINE, text, [left, right])[0])
+    np.testing.assert_array_equal(y, got)
 
 
 @pytest.mark.parametrize("token", ["f64", "f32", "f16", "i64", "u8"])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (16, 16), (33, 7), (5, 130), (70, 129)])
 def test_transpose(token, rows, columns):
     x = numbers(token, rows, columns, edges=True)
-    text = programs(
-        f"@in b0, {token}, {rows}x{columns}\n@out o0, {token}, {columns}x{rows}\n",
-        tile("X", token, rows, columns, 0)
-        + tile("Y", token, columns, rows, 131072)
-        + load("X", "b0", rows, columns)
-        + "    TRANS X, Y\n"
-        + store("Y", "o0", columns, rows),
-    )
+    (got,) = compute("TRANS X, Y", {"X": (token, x)}, {"Y": (token, (columns, rows))})
     y = np.empty((columns, rows), x.dtype)
     BY_NAME["TRANS"].macro.function(unit(token), x, y)
-    np.testing.assert_array_equal(y, run_text(MACHINE, text, [x])[0])
+    np.testing.assert_array_equal(y, got)
 
 
 @pytest.mark.parametrize("token", ["f64", "f32", "f16", "i64", "u8"])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 2), (16, 32), (33, 14), (5, 130)])
 def test_transpose_of_two_halves(token, rows, columns):
     x = numbers(token, rows, columns, edges=True)
-    text = programs(
-        f"@in b0, {token}, {rows}x{columns}\n@out o0, {token}, {columns // 2}x{2 * rows}\n",
-        tile("X", token, rows, columns, 0)
-        + tile("Y", token, columns // 2, 2 * rows, 65536)
-        + load("X", "b0", rows, columns)
-        + "    TRANS.ZIP X, Y\n"
-        + store("Y", "o0", columns // 2, 2 * rows),
-    )
-    y = np.empty((columns // 2, 2 * rows), x.dtype)
+    shape = (columns // 2, 2 * rows)
+    (got,) = compute("TRANS.ZIP X, Y", {"X": (token, x)}, {"Y": (token, shape)})
+    y = np.empty(shape, x.dtype)
     BY_NAME["TRANS"].macro.function(unit(token), x, y, True)
-    got = run_text(MACHINE, text, [x])[0]
     np.testing.assert_array_equal(y, got)
     np.testing.assert_array_equal(
         got.reshape(columns // 2, rows, 2), x.reshape(rows, 2, columns // 2).transpose(2, 0, 1)
@@ -138,16 +113,9 @@ def test_transpose_of_two_halves(token, rows, columns):
 
 
 def test_halves_of_an_odd_number_of_columns_are_refused():
-    text = programs(
-        "@in b0, f32, 2x3\n@out o0, f32, 1x4\n",
-        tile("X", "f32", 2, 3, 0)
-        + tile("Y", "f32", 2, 4, 65536)
-        + load("X", "b0", 2, 3)
-        + "    TRANS.ZIP X, Y\n"
-        + store("Y", "o0", 1, 4),
-    )
+    operands = {"X": ("f32", np.zeros((2, 3), np.float32))}
     with pytest.raises(Exception, match="even number of columns, and X has 3"):
-        run_text(MACHINE, text, [np.zeros((2, 3), np.float32)])
+        compute("TRANS.ZIP X, Y", operands, {"Y": ("f32", (1, 4))})
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -161,47 +129,28 @@ def test_product(token, m, n, k, transposed):
         numbers(token, *shape) for shape in ((m, k), (n, k) if transposed else (k, n), (m, n))
     )
     word = "MM" + (".TB" if transposed else "") + ".ACC"
-    text = programs(
-        f"@in b0, {token}, {m}x{k}\n@in b1, {token}, {b.shape[0]}x{b.shape[1]}\n@in b2, {token}, {m}x{n}\n@out o0, {token}, {m}x{n}\n",
-        tile("A", token, m, k, 0)
-        + tile("B", token, *b.shape, 65536)
-        + tile("C", token, m, n, 131072)
-        + load("A", "b0", m, k)
-        + load("B", "b1", *b.shape)
-        + load("C", "b2", m, n)
-        + f"    {word} A, B, C\n"
-        + store("C", "o0", m, n),
+    (got,) = compute(
+        f"{word} A, B, C",
+        {"A": (token, a), "B": (token, b), "C": (token, c)},
+        {"C": (token, (m, n))},
     )
     BY_NAME["MM"].macro.function(unit(token), a, b, result := c.copy(), transposed)
-    np.testing.assert_allclose(
-        result,
-        run_text(MACHINE, text, [a, b, c])[0],
-        rtol=1e-4 if token == "f32" else 1e-12,
-        atol=1e-4,
-    )
+    np.testing.assert_allclose(result, got, rtol=1e-4 if token == "f32" else 1e-12, atol=1e-4)
 
 
 def test_windows():
     image, b, c = numbers("f32", 1, 60), numbers("f32", 6, 20), numbers("f32", 14, 20)
     # 2 x 7 places of a window of 2 x 3 in an image that is 10 wide.
-    text = programs(
-        "@in b0, f32, 1x60\n@in b1, f32, 6x20\n@in b2, f32, 14x20\n@out o0, f32, 14x20\n",
-        tile("A", "f32", 1, 60, 0)
-        + tile("B", "f32", 6, 20, 8192)
-        + tile("C", "f32", 14, 20, 16384)
-        + load("A", "b0", 1, 60)
-        + load("B", "b1", 6, 20)
-        + load("C", "b2", 14, 20)
-        + "    MMW.ACC A, 2@10 7@1 | 2@10 3@1, B, C\n"
-        + store("C", "o0", 14, 20),
+    (got,) = compute(
+        "MMW.ACC A, 2@10 7@1 | 2@10 3@1, B, C",
+        {"A": ("f32", image), "B": ("f32", b), "C": ("f32", c)},
+        {"C": ("f32", (14, 20))},
     )
     offsets = np.array(
         [[(p // 7 + w // 3) * 10 + p % 7 + w % 3 for w in range(6)] for p in range(14)]
     )
     BY_NAME["MMW"].macro.function(unit("f32"), image.ravel(), offsets, 1, b, result := c.copy())
-    np.testing.assert_allclose(
-        result, run_text(MACHINE, text, [image, b, c])[0], rtol=1e-5, atol=1e-5
-    )
+    np.testing.assert_allclose(result, got, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

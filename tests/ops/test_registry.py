@@ -15,21 +15,7 @@ from ftm_backend.frontend.oplib.op_registry import omitted_arguments, register
 from ftm_backend.frontend.oplib.schema_annotations import ANNOTATIONS
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.ir.linalg.printer import print_function
-from ops import (
-    samples,
-    samples_collective,  # noqa: F401  (registers samplers)
-    samples_elementwise,  # noqa: F401
-    samples_index,  # noqa: F401  (registers samplers)
-    samples_layout,  # noqa: F401
-    samples_math,  # noqa: F401  (registers samplers)
-    samples_matrix,  # noqa: F401  (registers samplers)
-    samples_nn,  # noqa: F401  (registers samplers)
-    samples_order,  # noqa: F401  (registers samplers)
-    samples_reductions,  # noqa: F401
-    samples_scores,  # noqa: F401  (registers samplers)
-    samples_windows,  # noqa: F401  (registers samplers)
-    test_records,
-)
+from ops import samples, test_records
 
 
 def test_importing_records_loads_no_mlir() -> None:
