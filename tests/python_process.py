@@ -1,12 +1,14 @@
 """Runs Python programs in processes that have imported PyTorch and ftm already.
 
 Importing both takes 1.5 s of CPU time. A server process imports them once, without starting the
-device, so that it has one thread and may fork: each program runs in a fork of it. Use `subprocess`
-instead where the import itself, options of Python or variables of PyTorch matter.
+device, so that it has one thread and may fork: each program runs in a fork of it. A server can also
+import a library that takes as long. Use `subprocess` instead where the import itself, options of
+Python or variables of PyTorch matter.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -21,7 +23,7 @@ __all__ = ["run_python"]
 
 
 def run_python(
-    code: str, *arguments: str, timeout: float = 120, **environment: str
+    code: str, *arguments: str, timeout: float = 120, library: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `code` as `python -c` would, and return its status and output.
 
@@ -29,6 +31,7 @@ def run_python(
         code: The program.
         arguments: `sys.argv[1:]` of the program.
         timeout: Seconds after which the program is killed.
+        library: A module that the server imports besides, for all programs that name it.
         environment: Variables besides those of this process. ftm reads its settings at first use.
 
     Raises:
@@ -41,7 +44,7 @@ def run_python(
             "environment": {**os.environ, **environment},
             "folder": os.getcwd(),
         }
-        connection, _ = _server()
+        connection, _ = _server(library)
         data = json.dumps(request).encode()
         socket.send_fds(connection, [len(data).to_bytes(8)], [output.fileno(), errors.fileno()])
         connection.sendall(data)
@@ -64,12 +67,14 @@ def run_python(
 
 
 @cache
-def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """Start the server of this process. It ends when its end of the connection closes."""
+def _server(library: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Start a server of this process. It ends when its end of the connection closes."""
     ours, theirs = socket.socketpair()
     number = theirs.fileno()
     server = subprocess.Popen(
-        [sys.executable, __file__, str(number)], pass_fds=[number], stdin=subprocess.DEVNULL
+        [sys.executable, __file__, str(number), library],
+        pass_fds=[number],
+        stdin=subprocess.DEVNULL,
     )
     theirs.close()
     return ours, server
@@ -112,6 +117,8 @@ if __name__ == "__main__":
 
     import ftm_lazy  # noqa: F401
 
+    if sys.argv[2]:
+        importlib.import_module(sys.argv[2])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _request = _serve(socket.socket(fileno=int(sys.argv[1])))
     if _request is not None:

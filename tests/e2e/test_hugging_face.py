@@ -49,7 +49,13 @@ print(json.dumps([arguments.device.type, losses, trainer.accelerator.scaler is n
 
 def run(program: str, device: str, *arguments: str) -> list:
     """What the program prints last, run with Accelerate's own choice of a device."""
-    made = run_python(program, *arguments, timeout=300, ACCELERATE_TORCH_DEVICE=device)
+    made = run_python(
+        program,
+        *arguments,
+        timeout=300,
+        library="transformers.trainer",
+        ACCELERATE_TORCH_DEVICE=device,
+    )
     assert made.returncode == 0, made.stderr
     return json.loads(made.stdout.splitlines()[-1])
 

@@ -73,7 +73,7 @@ print(json.dumps([[str(x.device), fabric.device.type, type(fabric.accelerator)._
 
 def run(program: str, *arguments: str) -> list:
     """What the program prints last."""
-    made = run_python(program, *arguments, timeout=300)
+    made = run_python(program, *arguments, timeout=300, library="lightning")
     assert made.returncode == 0, made.stderr
     return json.loads(made.stdout.splitlines()[-1])
 
@@ -101,5 +101,5 @@ print(trainer.num_devices, type(trainer.strategy).__name__, torch.ftm.device_cou
 
 
 def test_several_devices_are_several_processes() -> None:
-    made = run_python(SEVERAL)
+    made = run_python(SEVERAL, library="lightning")
     assert made.stdout == "2 DDPStrategy 2\n", made.stderr

@@ -52,8 +52,7 @@ def main(i, path):
     x = torch.ones(1000)
 {body}
 if __name__ == "__main__":
-    for _ in range(2):
-        xmp.spawn(main, (tempfile.mktemp(),), nprocs=2)
+    xmp.spawn(main, (tempfile.mktemp(),), nprocs=2)
     print("ended")
 """
 
@@ -111,7 +110,7 @@ it."""
     ids=["loader", "unawaited", "backward", "compilation"],
 )
 def test_in_the_midst_of_work(run_unchanged, tmp_path, program):
-    for _ in range(2):
+    for _ in range(2 if program == COMPILATION else 1):  # the second one finds it on disk
         assert run_unchanged(LATE + program, FTM_CACHE_DIR=str(tmp_path)) == "ended\n"
 
 

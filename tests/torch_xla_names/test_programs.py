@@ -1,4 +1,4 @@
-"""Whole torch_xla programs, run in the three ways, have the CPU's losses over 50 steps.
+"""Whole torch_xla programs, run in the three ways, have the CPU's losses over 25 steps.
 
 ``python examples/torch_xla_programs/compare.py --steps 500`` is a longer run of the same programs.
 """
@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-STEPS = 50
+STEPS = 25
 COMPARE = Path(__file__).parents[2] / "examples" / "torch_xla_programs" / "compare.py"
 
 
