@@ -2,7 +2,7 @@
 #   make demo       trains a CNN on digits on ftm and compares it with the CPU
 #   make test-unit  tests of the compiler and the emulator, without PyTorch: 3 minutes
 #   make test       all other tests (15 minutes), or those of ARGS, in JOBS (2) processes
-#   make nightly    sanitize, fuzz, test-strangers and test-ops: hours
+#   make nightly    sanitize, fuzz, test-strangers, test-ops and test-combinations: hours
 #   make bench      cost of recording, step times, compile times, modelled times on the target
 #   make performance  measures training steps, and writes the table and the chart of docs/performance.md
 #   make lint       ruff (rules and format), mypy, clang-format, and radon (complexity)
@@ -23,6 +23,7 @@
 #                   recorded programs against the CPU, with and without sanitizers
 #   make test-strangers  campaigns of random programs, expressions, values, strides and tool calls;
 #                   ARGS=--resume goes on where a run was stopped
+#   make test-combinations  tests of the compiler with all combinations of their parameters
 #   make test-ops   PyTorch's databases of ops, modules and optimizers against the CPU; resumable
 
 PYTHON ?= python3
@@ -37,7 +38,7 @@ MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -na
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES)) $(wildcard tests/locks/*.cpp)
 
-.PHONY: demo test test-unit nightly test-ops test-strangers bench performance lint format tidy coverage sanitize fuzz build wheel wheel-only docs docs-links clean
+.PHONY: demo test test-unit nightly test-ops test-combinations test-strangers bench performance lint format tidy coverage sanitize fuzz build wheel wheel-only docs docs-links clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -58,7 +59,10 @@ test-unit: $(STAMPS)/packages
 	PYTHONPATH=backend $(BIN)/python -m ftm_backend.machine.build
 	PYTHONPATH=backend $(BIN)/python -m pytest $(PARALLEL) --tier unit $(ARGS)
 
-nightly: sanitize fuzz test-strangers test-ops
+nightly: sanitize fuzz test-strangers test-ops test-combinations
+
+test-combinations: build
+	$(BIN)/python -m pytest $(PARALLEL) --all-combinations tests/midend tests/codegen $(ARGS)
 
 test-ops: build
 	$(BIN)/python tests/opdb/run.py $(ARGS)

@@ -26,6 +26,9 @@ def pytest_addoption(parser):
     parser.addoption(
         "--accept", action="store_true", help="store what the passes leave now in tests/golden"
     )
+    parser.addoption(
+        "--all-combinations", action="store_true", help="run what the mark `one_in` leaves out"
+    )
     parser.addoption("--tier", choices=tiers.TIERS, help="run only one tier, see tests/tiers.py")
     parser.addoption(
         "--sanitized",
@@ -59,7 +62,12 @@ def pytest_ignore_collect(collection_path, config):
     return True if is_other_tier or is_unmarked else None
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    is_named = any("::" in argument for argument in config.args)
+    if not (is_named or config.getoption("--all-combinations")):
+        chosen = tiers.chosen(items)
+        config.hook.pytest_deselected(items=list(set(items) - set(chosen)))
+        items[:] = chosen
     order = tiers.start_order([item.path for item in items])
     items.sort(key=lambda item: order[item.path])
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 TIERS = ("unit", "torch")
 UNIT = set("cache codegen frontend golden isa layers machine midend passes sizes".split())
@@ -66,6 +68,22 @@ def tier(file: Path) -> str:
             return "torch"
         pending += [_HERE / (name.replace(".", "/") + ".py") for name in _imports(source)]
     return "unit"
+
+
+def chosen(items: Iterable[Any]) -> list[Any]:
+    """The tests that CI runs: of those marked `one_in(n)`, each n-th combination of parameters.
+
+    n has no divisor in common with the numbers of values, so that each value occurs: of 11 shapes
+    with 5 counts of cores, `one_in(3)` runs each shape with one or two counts. `make nightly` runs
+    all.
+    """
+    kept, position = [], Counter[tuple[Path, str]]()
+    for item in items:
+        mark, function = item.get_closest_marker("one_in"), (item.path, item.originalname)
+        if mark is None or position[function] % mark.args[0] == 0:
+            kept.append(item)
+        position[function] += 1
+    return kept
 
 
 def start_order(files: list[Path]) -> dict[Path, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from midend.trace_programs import Program, Value
+from midend.trace_builder import Program, Value
 
 
 @dataclass(frozen=True)

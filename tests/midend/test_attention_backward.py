@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ftm_backend import driver
-from ftm_backend.compile_options import CompileOptions
+from ftm_backend.midend import pipeline
 from ftm_backend.midend.lowering.attention import backward as attention_backward
 from ftm_backend.midend.lowering.attention.backward_workspace import BackwardSizes
 from ftm_backend.midend.schedule.attention.backward_tiling import BackwardTiling, backward_plan
@@ -16,8 +15,9 @@ from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwa
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target.presets import MachineParameters
 from midend.attention_programs import CASES as FORWARD
-from midend.attention_programs import M7032, Case, check, joined, linalg
-from midend.contraction_programs import assembly
+from midend.attention_programs import M7032, Case, check, joined
+from midend.trace_builder import Program
+from midend.trace_programs import after, assembly
 
 TIGHT = replace(M7032, am_bytes=96 * 1024, sm_bytes=2 * 1024, gsm_bytes=48 * 1024)
 """Scratchpads so small that small attentions have several blocks."""
@@ -29,9 +29,10 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel(name: str) -> None:
-    assert joined(CASES[name]) == ["attention-backward"]
+    assert joined(CASES[name].program()) == ["attention-backward"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name: str, cores: int) -> None:
@@ -56,6 +57,7 @@ def use_plan(
     )
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("cores", "rounds", "queries", "slots"),
     [
@@ -84,7 +86,7 @@ def test_every_plan_is_right(
 def test_gradients_stored_by_columns_are_one_kernel() -> None:
     """Autograd writes the gradient of ``k.mT`` as columns."""
     case = replace(CASES["plain"], columns=True)
-    assert joined(case) == ["attention-backward"]
+    assert joined(case.program()) == ["attention-backward"]
     for cores in (1, 3, 8):
         check(case, replace(TIGHT, cores=cores), sorted({1, cores}))
 
@@ -140,52 +142,38 @@ def test_thin_and_empty(sizes: dict[str, int]) -> None:
 
 
 def test_slopes_that_are_wanted_stay_in_memory() -> None:
-    trace = Case(backward=True).trace()
-    slopes = next(line.split()[0] for line in trace.splitlines() if "_softmax_backward" in line)
-    text = driver.run_from(
-        "trace",
-        trace.replace("  return ", f"  return {slopes}, "),
-        "fuse-attention",
-        CompileOptions(machine="m7032"),
-    )
-    assert "attention-backward" not in text
+    program = Case(backward=True).program()
+    program.returns(program.result_of("_softmax_backward_data"), *program.results)
+    assert "attention-backward" not in joined(program)
 
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize("name", ["plain", "added mask", "all", "f16"])
 def test_result_and_gradients_are_a_kernel_each(name: str, cores: int) -> None:
     case = replace(CASES[name], both=True)
-    assert joined(case) == ["attention", "attention-backward"]
+    assert joined(case.program()) == ["attention", "attention-backward"]
     check(case, replace(TIGHT, cores=cores), [cores])
-    text = driver.run_from("trace", case.trace(), "fuse-attention", CompileOptions(machine="m7032"))
-    assert (
-        driver.run_from("fuse-attention", text, "fuse-attention", CompileOptions(machine="m7032"))
-        == text
-    )
+    assert_is_read_back(case.program())
 
 
 def test_weights_that_others_want_are_computed_again() -> None:
-    trace = Case(backward=True, both=True).trace()
-    weights = next(line.split()[0] for line in trace.splitlines() if "_softmax(" in line)
-    text = driver.run_from(
-        "trace",
-        trace.replace("  return ", f"  return {weights}, "),
-        "fuse-attention",
-        CompileOptions(machine="m7032"),
-    )
-    kinds = [
-        line.split('kind = "')[1].split('"')[0] for line in text.splitlines() if "kind = " in line
-    ]
+    program = Case(backward=True, both=True).program()
+    program.returns(program.result_of("_softmax"), *program.results)
+    kinds = joined(program)
     assert kinds[-1] == "attention-backward" and "attention" not in kinds
-    assert (
-        driver.run_from("fuse-attention", text, "fuse-attention", CompileOptions(machine="m7032"))
-        == text
-    )
+    assert_is_read_back(program)
+
+
+def assert_is_read_back(program: Program) -> None:
+    """The text of the kernels, read and written again, is the same."""
+    text = pipeline.KERNELS.write(after(program, "fuse-attention"), "fuse-attention")
+    again = pipeline.KERNELS.read(text, M7032)
+    assert pipeline.KERNELS.write(again, "fuse-attention") == text
 
 
 def test_a_head_too_wide_for_the_chip_is_left() -> None:
     assert "attention-backward" not in joined(
-        Case(batch=1, heads=1, m=200, n=200, d=4000, v=4000, backward=True)
+        Case(batch=1, heads=1, m=200, n=200, d=4000, v=4000, backward=True).program()
     )
 
 
@@ -206,11 +194,7 @@ def test_estimates_are_what_the_cycle_model_charges(
     monkeypatch.setattr(attention_backward, "backward_plan", noted)
     machine = replace(M7032, cores=cores)
     for dtype in ("f32", "f64"):
-        text = assembly(
-            linalg(
-                Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype, backward=True)
-            ),
-            machine,
-        )
+        sizes = {"batch": 1, "heads": 12, "m": tokens, "n": tokens, "d": 64, "v": 64}
+        text = assembly(Case(**sizes, dtype=dtype, backward=True).program(), machine)
         charged = cycle_model.model(text, machine=machine, cores=cores).cycles
         assert 0.93 < plans[-1].cycles / charged < 1.07

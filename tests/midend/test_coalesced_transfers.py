@@ -22,6 +22,7 @@ def text(images: int, channels: int, places: int, dtype: str = "f32") -> str:
     return f.text(channels_backward(f, images, channels, places, dtype))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize(
     "images,channels,places",

@@ -15,7 +15,8 @@ from ftm_backend.midend.schedule.gemm.kernel_schedule import schedule_statements
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import tune
-from midend.trace_programs import M7032, Program, after, assembly, check, convolution, linalg
+from midend.trace_builder import Program
+from midend.trace_programs import M7032, after, assembly, check, convolution, linalg
 
 TOLERANCE = {"f32": 1e-4, "f64": 1e-10, "bf16": 5e-2, "f16": 5e-3}
 
@@ -64,6 +65,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     tune(monkeypatch, conv_transpose="col2im")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", SHAPES)
@@ -116,6 +118,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         cache.cache_clear()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("always", "small_blocks")
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize(
@@ -126,6 +129,7 @@ def test_rows_of_images(name: str, cores: int) -> None:
     run(gradient(name), cores)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])

@@ -9,41 +9,20 @@ import re
 
 import numpy as np
 import pytest
+import torch
 
 from ftm_backend import assembler, driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine, MachineError
+from midend.trace_builder import Program, Value
+from midend.trace_programs import check
 
 OPTIONS = CompileOptions(cores=2)
 
 
-def trace(*lines: str) -> str:
-    """A trace's text: arguments in the order of first use, values numbered in order."""
-    given = {
-        line.split(" = ")[0]: line for line in lines if " = param " in line or " = scalar " in line
-    }
-    body = [line for line in lines if line not in given.values()]
-    used = [name for line in body for name in re.findall(r"[%$]\w+", line)]
-    ordered = [
-        given[name]
-        for mark in "%$"
-        for name in dict.fromkeys(used)
-        if name[0] == mark and name in given
-    ] + body
-    number: dict[str, str] = {}
-    for line in ordered:
-        for name in re.findall(r"[%$]\w+", line.split(" = ")[0]) if " = " in line else ():
-            number[name] = name[0] + str(sum(other[0] == name[0] for other in number))
-    return (
-        "trace\n"
-        + "\n".join("  " + re.sub(r"[%$]\w+", lambda m: number[m[0]], line) for line in ordered)
-        + "\n"
-    )
-
-
-def compiled(*lines: str) -> str:
-    """The assembly of a trace; emitting it runs the checker."""
-    return driver.compile(trace(*lines), OPTIONS).asm
+def compiled(program: Program) -> str:
+    """The assembly of a program; emitting it runs the checker."""
+    return driver.compile(str(program), OPTIONS).asm
 
 
 def aliases(asm: str) -> list[str]:
@@ -51,110 +30,81 @@ def aliases(asm: str) -> list[str]:
     return re.findall(r"^@out \w+, \w+, [\dx\[\]]+(?:, (\w+))?", asm, re.MULTILINE)
 
 
-EMBEDDING = (
-    "%0 = param f32[50,16]",
-    "%1 = param i64[4,6]",
-    "%2 = param f32[4,6,16]",
-    "$0 = scalar f64",
-    "%3 = aten::embedding(weight=%0, indices=%1, padding_idx=-1, scale_grad_by_freq=false, sparse=false) : f32[4,6,16]",
-    "%4 = aten::mul.Tensor(self=%3, other=%2) : f32[4,6,16]",
-)
-GRADIENT = "%5 = aten::embedding_dense_backward(grad_output=%4, indices=%1, num_weights={}, padding_idx=-1, scale_grad_by_freq=false) : f32[{},16]"
+def indices(program: Program, *shape: int) -> Value:
+    return program.parameter(torch.zeros(shape, dtype=torch.int64), "i64")
+
+
+def add(program: Program, a: Value, b: Value) -> Value:
+    """``a + alpha * b``."""
+    return program.call("add.Tensor", self=a, other=b, alpha=program.scalar(1.0))
+
+
+def gather(program: Program, table: Value, rows: Value) -> Value:
+    return program.call("index_select", self=table, dim=0, index=rows)
+
+
+def gradient_of_embedding(count: int) -> tuple[Program, Value, Value]:
+    """An embedding's program, its table, and the gradient of a table with `count` rows."""
+    t = Program()
+    table, rows = t.random(50, 16), indices(t, 4, 6)
+    options = {"padding_idx": -1, "scale_grad_by_freq": False}
+    x = t.call("embedding", weight=table, indices=rows, **options, sparse=False)
+    x = t.call("mul.Tensor", self=x, other=t.random(4, 6, 16))
+    given = {"grad_output": x, "indices": rows, "num_weights": count}
+    return t, table, t.call("embedding_dense_backward", **given, **options)
 
 
 def test_a_gradient_after_its_embedding_cannot_fault():
-    asm = compiled(
-        *EMBEDDING,
-        GRADIENT.format(50, 50),
-        "%6 = aten::add.Tensor(self=%0, other=%5, alpha=$0) : f32[50,16]",
-        "return %6",
-    )
-    assert aliases(asm) == ["b0"]
+    t, table, gradient = gradient_of_embedding(50)
+    assert aliases(compiled(t.returns(add(t, table, gradient)))) == ["b0"]
 
 
 def test_a_smaller_table_has_to_be_checked_again():
-    asm = compiled(
-        *EMBEDDING,
-        "%7 = param f32[49,16]",
-        GRADIENT.format(49, 49),
-        "%6 = aten::add.Tensor(self=%7, other=%5, alpha=$0) : f32[49,16]",
-        "return %6",
-    )
+    t, _, gradient = gradient_of_embedding(49)
+    asm = compiled(t.returns(add(t, t.random(49, 16), gradient)))
     assert aliases(asm) == ["b3"], "the update itself comes after the scatter"
 
 
 def test_an_update_waits_for_a_later_gather():
-    asm = compiled(
-        "%0 = param f32[64,64]",
-        "%1 = param f32[64,64]",
-        "%2 = param i64[7]",
-        "%3 = param f32[9,9]",
-        "$0 = scalar f64",
-        "%4 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,64]",
-        "%5 = aten::index_select(self=%3, dim=0, index=%2) : f32[7,9]",
-        "return %4, %5",
-    )
-    assert aliases(asm) == ["b0", ""]
+    t = Program()
+    total = add(t, t.random(64, 64), t.random(64, 64))
+    rows = gather(t, t.random(9, 9), indices(t, 7))
+    assert aliases(compiled(t.returns(total, rows))) == ["b0", ""]
+
+
+def gather_from_an_update() -> Program:
+    t = Program()
+    total = add(t, t.random(64, 64), t.random(64, 64))
+    return t.returns(total, gather(t, total, indices(t, 7)))
 
 
 def test_what_a_gather_needs_does_not_replace_an_input():
-    asm = compiled(
-        "%0 = param f32[64,64]",
-        "%1 = param f32[64,64]",
-        "%2 = param i64[7]",
-        "$0 = scalar f64",
-        "%4 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,64]",
-        "%5 = aten::index_select(self=%4, dim=0, index=%2) : f32[7,64]",
-        "return %4, %5",
-    )
-    assert aliases(asm) == ["", ""]
+    assert aliases(compiled(gather_from_an_update())) == ["", ""]
 
 
 def test_a_scatter_that_can_fault_replaces_nothing():
-    lines = (
-        "%0 = param f32[20,16]",
-        "%1 = param i64[5]",
-        "%2 = param f32[5,16]",
-        "%3 = aten::index_put(self=%0, indices=[%1], values=%2, accumulate=false) : f32[20,16]",
-        "return %3",
-    )
-    assert aliases(compiled(*lines)) == [""]
+    t = Program()
+    given = {"indices": [indices(t, 5)], "values": t.random(5, 16), "accumulate": False}
+    made = t.call("index_put", self=t.random(20, 16), **given)
+    assert aliases(compiled(t.returns(made))) == [""]
 
 
 def test_computed_places_need_no_check():
-    asm = compiled(
-        "%0 = param f32[20,16]",
-        "%1 = param f32[5,20]",
-        "%2 = param f32[20,16]",
-        "$0 = scalar f64",
-        "%3 = aten::argmax(self=%1, dim=1, keepdim=false) : i64[5]",
-        "%4 = aten::add.Tensor(self=%0, other=%2, alpha=$0) : f32[20,16]",
-        "%5 = aten::index_select(self=%4, dim=0, index=%3) : f32[5,16]",
-        "return %4, %5",
-    )
-    assert aliases(asm)[0] == "b1"
+    t = Program()
+    rows = t.call("argmax", self=t.random(5, 20), dim=1, keepdim=False)
+    total = add(t, t.random(20, 16), t.random(20, 16))
+    assert aliases(compiled(t.returns(total, gather(t, total, rows))))[0] == "b1"
 
 
 def test_a_fault_leaves_the_inputs_whole():
-    asm = compiled(
-        "%0 = param f32[64,64]",
-        "%1 = param f32[64,64]",
-        "%2 = param i64[7]",
-        "%3 = param f32[9,9]",
-        "%4 = param f32[9,9]",
-        "$0 = scalar f64",
-        "$1 = scalar f64",
-        "%5 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,64]",
-        "%6 = aten::index_select(self=%3, dim=0, index=%2) : f32[7,9]",
-        "%7 = aten::add.Tensor(self=%4, other=%3, alpha=$1) : f32[9,9]",
-        "return %5, %6, %7",
-    )
+    t = Program()
+    total = add(t, t.random(64, 64), t.random(64, 64))
+    table = t.random(9, 9)
+    rows = gather(t, table, indices(t, 7))
+    asm = compiled(t.returns(total, rows, add(t, t.random(9, 9), table)))
     assert aliases(asm) == ["b0", "", "b4"]
-    rng = np.random.default_rng(0)
-    inputs = [
-        rng.standard_normal(s).astype(np.float32) for s in ((64, 64), (64, 64), (9, 9), (9, 9))
-    ]
-    inputs.insert(3, np.array([0, 3, 8, 9, 1, 2, 3]))
+    inputs = t.inputs
+    inputs[3] = np.array([0, 3, 8, 9, 1, 2, 3])
     for cores in (1, 2):
         program = Machine(cores=cores, checked=True).load(assembler.assemble(asm))
         given = [array.copy() for array in inputs]
@@ -165,17 +115,7 @@ def test_a_fault_leaves_the_inputs_whole():
 
 
 def test_the_checker_finds_writes_before_a_fault():
-    lines = (
-        "%0 = param f32[64,64]",
-        "%1 = param f32[64,64]",
-        "%2 = param i64[7]",
-        "%3 = param f32[9,9]",
-        "$0 = scalar f64",
-        "%4 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,64]",
-        "%5 = aten::index_select(self=%4, dim=0, index=%2) : f32[7,64]",
-        "return %4, %5",
-    )
-    text = str(driver.run_from("trace", trace(*lines), "tiles", OPTIONS))
+    text = str(driver.run_from("trace", str(gather_from_an_update()), "tiles", OPTIONS))
     driver.run_from("tiles", text, "asm", OPTIONS)
     declared = text.replace("@out o0, f32, 64x64", "@out o0, f32, 64x64, b0")
     assert declared != text
@@ -188,78 +128,40 @@ def test_random_programs_keep_the_rule(seed):
     """Updates of parameters and gathers from their values in any order: the checker of each
     compilation agrees."""
     rng = np.random.default_rng(seed)
-    params = [f"%{k} = param f32[40,24]" for k in range(6)] + [
-        "%6 = param i64[9]",
-        "%7 = param i64[9]",
-    ]
-    values, lines, scalars = list(range(6)), [], []
-    latest = {k: k for k in range(6)}
-    for number in range(8, 30):
-        a, b = rng.choice(values, 2)
-        kind = rng.integers(4)
-        if kind == 0:
-            lines.append(
-                f"%{number} = aten::index_select(self=%{a}, dim=0, index=%{rng.integers(6, 8)}) : f32[9,24]"
-            )
-            lines.append(
-                f"%{number + 100} = aten::index_add(self=%{b}, dim=0, index=%{rng.integers(6, 8)}, "
-                f"source=%{number}, alpha=${len(scalars)}) : f32[40,24]"
-            )
-            scalars.append(f"${len(scalars)} = scalar f64")
-            values.append(number + 100)
+    t = Program()
+    first = [t.random(40, 24) for _ in range(6)]
+    places = [indices(t, 9) for _ in range(2)]
+    values, latest = list(first), list(first)
+    for _ in range(22):
+        a, b = (values[k] for k in rng.integers(len(values), size=2))
+        if rng.integers(4) == 0:
+            rows = gather(t, a, places[rng.integers(2)])
+            where = {"dim": 0, "index": places[rng.integers(2)], "source": rows}
+            values.append(t.call("index_add", self=b, **where, alpha=t.scalar(1.0)))
         else:
-            slot = int(rng.integers(6))
-            lines.append(
-                f"%{number} = aten::add.Tensor(self=%{latest[slot]}, other=%{b}, alpha=${len(scalars)}) : f32[40,24]"
-            )
-            scalars.append(f"${len(scalars)} = scalar f64")
-            latest[slot] = number
-            values.append(number)
-    results = [f"%{n}" for slot, n in latest.items() if n != slot] + [f"%{values[-1]}"]
-    needed, kept = set(results), []
-    for line in reversed(lines):
-        if line.split(" = ")[0] in needed:
-            needed.update(re.findall(r"%\w+", line))
-            kept.insert(0, line)
-    compiled(*params, *scalars, *kept, "return " + ", ".join(dict.fromkeys(results)))
+            slot = rng.integers(6)
+            latest[slot] = add(t, latest[slot], b)
+            values.append(latest[slot])
+    results = [x for x, given in zip(latest, first, strict=True) if x is not given]
+    compiled(t.returns(*dict.fromkeys([*results, values[-1]])))
 
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_an_update_fused_into_a_product_replaces_its_parameter(cores):
     """The decay of ``p`` is a separate kernel; the rest of the update is the product's epilogue."""
-    asm = compiled(
-        "%p = param f32[90,70]",
-        "%x = param f32[33,90]",
-        "%g = param f32[33,70]",
-        "%m = param f32[90,70]",
-        "$0 = scalar f64",
-        "$1 = scalar f64",
-        "$2 = scalar f64",
-        "%d = aten::mul.Tensor(self=%p, other=$0) : f32[90,70]",
-        "%xt = ftm.view(base=%x, sizes=[90,33], strides=[1,90], offset=0) : f32[90,33]",
-        "%w = aten::mm(self=%xt, mat2=%g) : f32[90,70]",
-        "%n = aten::add.Tensor(self=%m, other=%w, alpha=$1) : f32[90,70]",
-        "%q = aten::sub.Tensor(self=%d, other=%n, alpha=$2) : f32[90,70]",
-        "return %q, %n",
-    )
+    t = Program()
+    decayed = t.call("mul.Tensor", self=t.random(90, 70), other=t.scalar(0.9))
+    product = t.call("mm", self=t.transposed(t.random(33, 90)), mat2=t.random(33, 70))
+    m = t.call("add.Tensor", self=t.random(90, 70), other=product, alpha=t.scalar(0.5))
+    p = t.call("sub.Tensor", self=decayed, other=m, alpha=t.scalar(0.1))
+    asm = compiled(t.returns(p, m))
     assert aliases(asm) == ["b0", "b3"]
-    rng = np.random.default_rng(1)
-    p, x, g, m = (
-        rng.standard_normal(s).astype(np.float32) for s in ((90, 70), (33, 90), (33, 70), (90, 70))
-    )
-    program = Machine(cores=cores, checked=True).load(assembler.assemble(asm))
-    q, n = program.run([p.copy(), x, g, m.copy()], [0.9, 0.5, 0.1], donate=[0, 1])
-    expected = m + 0.5 * (x.T @ g)
-    np.testing.assert_allclose(n, expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(q, 0.9 * p - 0.1 * expected, rtol=1e-4, atol=1e-4)
+    check(t, asm, cores, tolerance=1e-4, donate=[0, 1])
 
 
 def test_a_product_of_a_parameter_with_itself_does_not_replace_it():
-    asm = compiled(
-        "%p = param f32[64,64]",
-        "$0 = scalar f64",
-        "%w = aten::mm(self=%p, mat2=%p) : f32[64,64]",
-        "%q = aten::sub.Tensor(self=%p, other=%w, alpha=$0) : f32[64,64]",
-        "return %q",
-    )
-    assert aliases(asm) == [""]
+    t = Program()
+    p = t.random(64, 64)
+    square = t.call("mm", self=p, mat2=p)
+    made = t.call("sub.Tensor", self=p, other=square, alpha=t.scalar(1.0))
+    assert aliases(compiled(t.returns(made))) == [""]

@@ -11,6 +11,7 @@ each kernel here is a separate program.
 from __future__ import annotations
 
 import random
+import statistics
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -130,3 +131,4 @@ def test_convolutions(direction: str, images: int, side: int, noted: Noted) -> N
                 row.cores,
             )
     noted.check(8)
+    assert statistics.median(noted.short + noted.long) < 0.05

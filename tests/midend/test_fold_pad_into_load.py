@@ -9,7 +9,8 @@ import pytest
 
 from ftm_backend.ir.linalg.function import Update
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import fold_pad_into_load
-from midend.trace_programs import M7032, Program, assembly, check, convolution, linalg
+from midend.trace_builder import Program
+from midend.trace_programs import M7032, assembly, check, convolution, linalg
 
 TIGHT = replace(M7032, am_bytes=32 * 1024, sm_bytes=3 * 1024, gsm_bytes=64 * 1024)
 CASES: dict[str, tuple[Any, ...]] = {
@@ -33,6 +34,7 @@ def padded(name: str, direction: str, dtype: str = "f32") -> Program:
     return convolution(direction, *sizes, dtype=dtype, **where)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", CASES)

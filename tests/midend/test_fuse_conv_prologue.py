@@ -12,7 +12,8 @@ from ftm_backend.midend.schedule.gemm.contraction import contraction_index
 from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
 from ftm_backend.perf_model import cycle_model
 from midend.harness import TOLERANCE, tune
-from midend.trace_programs import M7032, Program, check, lowered, planned
+from midend.trace_builder import Program
+from midend.trace_programs import M7032, check, lowered, planned
 
 
 def block(

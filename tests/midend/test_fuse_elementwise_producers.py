@@ -14,7 +14,8 @@ from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import (
     fuse_elementwise_producers,
 )
 from ftm_backend.target import presets
-from midend.trace_programs import M7032, Program, Value, assembly, check, linalg
+from midend.trace_builder import Program, Value
+from midend.trace_programs import M7032, assembly, check, linalg
 
 SHAPE, ROWS = (37, 70), 50
 """Of a parameter, and of the batch that is summed over."""

@@ -16,7 +16,8 @@ from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
 from midend.harness import TOLERANCE, tune
-from midend.trace_programs import M7032, Program, check, lowered, planned
+from midend.trace_builder import Program
+from midend.trace_programs import M7032, check, lowered, planned
 
 
 def layer(
@@ -91,6 +92,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     tune(monkeypatch, fuse_gemm_reduction="fuse")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", LAYERS)

@@ -11,7 +11,8 @@ from ftm_backend.perf_model import cycle_model
 from ftm_backend.target.presets import MachineParameters
 from midend.harness import TOLERANCE, tune
 from midend.stems import stem
-from midend.trace_programs import M7032, Program, after, assembly, check
+from midend.trace_builder import Program
+from midend.trace_programs import M7032, after, assembly, check
 
 SMALL = replace(M7032, am_bytes=96 * 1024)
 """Tiles do not hold several channels of small images there."""
@@ -59,6 +60,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     tune(monkeypatch, fuse_pool_reduction="fuse")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", CASES)

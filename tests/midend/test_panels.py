@@ -142,6 +142,7 @@ EQUATIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", EQUATIONS)
 def test_plans_of_a_tight_machine(name: str, cores: int) -> None:

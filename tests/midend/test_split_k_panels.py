@@ -45,6 +45,7 @@ def _force(monkeypatch: pytest.MonkeyPatch, grid: str, form: str, k_size: int, c
     monkeypatch.setattr(contraction_schedule, "cheapest", lambda problems, machine: (0, plan))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("follows", [False, True])
 @pytest.mark.parametrize(("k_size", "chunk"), [(6, 6), (16, 1), (35, 12), (80, 24)])
 @pytest.mark.parametrize("form", FORMS)
@@ -76,6 +77,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[TilingProblem]]:
     panel_search.panel_schedule.cache_clear()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize(
     "shape",

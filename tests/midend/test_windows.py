@@ -2,62 +2,73 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from emulation import run_assembly
-from ftm_backend import assembler, driver
-from ftm_backend.compile_options import CompileOptions
+from ftm_backend import assembler
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.machine import Machine
 from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide, overread_limit, windows
 from ftm_backend.midend.schedule.gemm.contraction import axes_of, match
 from ftm_backend.target import presets
+from midend import trace_programs
 from midend.contraction_programs import assembly, product, tensor, zeros
-from midend.test_conv import SHAPES, forward, tensors
+from midend.trace_builder import Program
+from midend.trace_programs import M7032, check, convolution
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import target_convolutions
-
-M7032 = presets.load("m7032")
 TIGHT = replace(M7032, am_bytes=24 * 1024, sm_bytes=2 * 1024, gsm_bytes=48 * 1024)
-LARGER = {
-    "3x3 in ragged blocks": (3, 19, 40, 17, 13, (3, 3), 1, 1),
-    "stride 2": (2, 23, 100, 15, 21, (3, 3), 2, 1),
-    "7x7, stride 2": (2, 3, 24, 29, 31, (7, 7), 2, 1),
-    "dilation 3": (2, 5, 33, 19, 16, (3, 2), 1, 3),
-    "1x1, stride 3": (2, 9, 50, 16, 19, (1, 1), 3, 1),
+SHAPES: dict[str, tuple[Any, ...]] = {
+    # images, channels, filters, size, window, stride, dilation
+    "3x3": (4, 3, 8, (10, 10), (3, 3), 1, 1),
+    "stride 2, 3x2": (3, 5, 7, (11, 9), (3, 2), 2, 1),
+    "dilation 2": (2, 4, 6, (12, 12), (3, 3), 1, 2),
+    "1x1": (9, 4, 6, (8, 8), (1, 1), 1, 1),
+    "1x1, stride 2": (3, 4, 6, (9, 9), (1, 1), 2, 1),
+    "one output": (2, 3, 4, (5, 5), (5, 5), 1, 1),
+    "3x3 in ragged blocks": (3, 19, 40, (17, 13), (3, 3), 1, 1),
+    "stride 2": (2, 23, 100, (15, 21), (3, 3), 2, 1),
+    "7x7, stride 2": (2, 3, 24, (29, 31), (7, 7), 2, 1),
+    "dilation 3": (2, 5, 33, (19, 16), (3, 2), 1, 3),
+    "1x1, stride 3": (2, 9, 50, (16, 19), (1, 1), 3, 1),
 }
 
 
+def tensors(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """Random tensors."""
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def forward(*sizes: Any) -> Program:
+    """A convolution without padding."""
+    *given, stride, dilation = sizes
+    return convolution("forward", *given, stride=stride, dilation=dilation)
+
+
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
-@pytest.mark.parametrize("name", [*SHAPES, *LARGER])
+@pytest.mark.parametrize("name", SHAPES)
 def test_convolution(name: str, cores: int) -> None:
-    shape = {**SHAPES, **LARGER}[name]
-    n, c, f, height, width, window, stride, dilation = shape
-    x, w = tensors((n, c, height, width), (f, c, *window))
-    text = assembly(forward(shape), replace(TIGHT, cores=cores))
-    image = assembler.assemble(text)
-    wanted = functional.conv2d(
-        torch.from_numpy(x), torch.from_numpy(w), stride=stride, dilation=dilation
-    )
-    for count in sorted({1, 3, cores}):
-        with Machine(cores=count, checked=True) as emulator:
-            (got,) = emulator.load(image).run([x, w], [])
-        np.testing.assert_allclose(
-            got, wanted.numpy(), rtol=1e-4, atol=1e-4, err_msg=f"{count} cores"
-        )
+    program = forward(*SHAPES[name])
+    text = trace_programs.assembly(program, replace(TIGHT, cores=cores))
+    check(program, text, *{1, 3, cores}, tolerance=1e-4)
 
 
 def test_strided_windows_are_read_in_place() -> None:
-    assert "MMW" in assembly(forward((4, 32, 96, 31, 31, (3, 3), 2, 1)), M7032)
+    program = forward(4, 32, 96, (31, 31), (3, 3), 2, 1)
+    assert "MMW" in trace_programs.assembly(program)
+
+
+def test_windows_are_fetched_by_dma_without_a_matrix_in_memory() -> None:
+    text = trace_programs.assembly(forward(*SHAPES["3x3"]), presets.load("host"))
+    assert text.count("@func ") == 2, "the convolution and main"
+    assert "@arena" not in text
 
 
 def test_sides_are_joined_where_a_granule_holds_what_is_between() -> None:
@@ -123,26 +134,14 @@ def test_a_kernel_is_not_shared_with_one_that_reads_nearer_to_the_end(cores: int
         )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("side, window", [(2, 3), (8, 3), (7, 3), (14, 1), (6, 5)])
-@pytest.mark.parametrize("direction", target_convolutions.DIRECTIONS)
+@pytest.mark.parametrize("direction", ["forward", "input", "weight"])
 def test_small_images_two_apart(direction: str, side: int, window: int, cores: int) -> None:
-    row = target_convolutions.Convolution(direction, 3, 6, 20, window, 2, side)
-    rng = np.random.default_rng(0)
-    x, w = (
-        rng.standard_normal(shape).astype(np.float32)
-        for shape in ((3, 6, side, side), (20, 6, window, window))
-    )
-    image, weight = (torch.from_numpy(each).requires_grad_() for each in (x, w))
-    y = functional.conv2d(image, weight, stride=2, padding=window // 2)
-    grad = torch.from_numpy(rng.standard_normal(y.shape).astype(np.float32))
-    (y * grad).sum().backward()
-    used = [x, w] if direction == "forward" else [grad.numpy(), x, w]
-    wanted = {"forward": y.detach(), "input": image.grad, "weight": weight.grad}[direction]
-    text = driver.run_from("trace", row.trace(), "asm", CompileOptions(machine="m7032", cores=8))
-    (got,) = run_assembly(text, used, cores=cores)
-    assert wanted is not None
-    np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
+    where = {"stride": 2, "padding": window // 2}
+    program = convolution(direction, 3, 6, 20, (side, side), (window, window), **where)
+    check(program, trace_programs.assembly(program), cores, tolerance=1e-4)
 
 
 def test_sides_of_an_image() -> None:
@@ -194,23 +193,6 @@ def test_windows_walked_backwards(cores: int) -> None:
         image = assembler.assemble(assembly(text, parameters))
         with Machine(cores=cores, checked=True) as emulator:
             (got,) = emulator.load(image).run([x, w], [])
-        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("cores", [1, 3, 8])
-def test_gradients_of_a_convolution(cores: int) -> None:
-    row = target_convolutions.Convolution("input", 2, 37, 21, 3, 1, 7, cores)
-    for direction in target_convolutions.DIRECTIONS:
-        row = replace(row, direction=direction)
-        x, w, grad = tensors((2, 37, 7, 7), (21, 37, 3, 3), (2, 21, 7, 7))
-        leaves = torch.from_numpy(x).requires_grad_(), torch.from_numpy(w).requires_grad_()
-        result = functional.conv2d(*leaves, padding=1)
-        gradients = torch.autograd.grad(result, leaves, torch.from_numpy(grad))
-        wanted = {"forward": result.detach(), "input": gradients[0], "weight": gradients[1]}[
-            direction
-        ]
-        inputs = {"forward": [x, w], "input": [grad, x, w], "weight": [grad, x, w]}[direction]
-        (got,) = run_assembly(target_convolutions.compiled(row), inputs, cores=cores)
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 

@@ -1,17 +1,13 @@
-"""Traces of a few ATen calls, with what PyTorch computes for them.
+"""Programs of `trace_builder`: convolutions, the way to kernels and assembly, and the comparison of
+results.
 
-    program = Program()
-    x, w = program.random(2, 3, 8, 8), program.random(4, 3, 3, 3)
-    program.returns(program.convolution(x, w, padding=1))
+    program = convolution("forward", 2, 3, 4, (8, 8), (3, 3), padding=1)
     check(program, assembly(program, M7032), 1, 3)
-
-Each call is computed in f64 when it is added, and its result is rounded to its type, as eager does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,229 +21,11 @@ from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
-from midend.harness import DTYPES, TOLERANCE
-from ops.arrays import from_numpy, to_numpy
+from midend.harness import TOLERANCE
+from midend.trace_builder import TORCH, Program, convolution_arguments
+from ops.arrays import from_numpy
 
 M7032 = presets.load("m7032")
-TORCH = {**DTYPES, "i64": torch.int64, "i32": torch.int32, "i8": torch.int8}
-
-
-@dataclass(frozen=True, eq=False)
-class Value:
-    """A value of a trace; None and "none" for a result that a call leaves out."""
-
-    exact: Any
-    dtype: str
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.exact.shape)
-
-    @property
-    def type(self) -> str:
-        return "none" if self.exact is None else f"{self.dtype}[{','.join(map(str, self.shape))}]"
-
-
-@dataclass(frozen=True)
-class Scalar:
-    """A number that is an argument of the program."""
-
-    name: str
-    number: float
-
-
-def _value(tensor: torch.Tensor | None, dtype: str) -> Value:
-    if tensor is None:
-        return Value(None, "none")
-    rounded = tensor.detach().to(TORCH[dtype])
-    return Value(rounded.double() if rounded.is_floating_point() else rounded, dtype)
-
-
-class Program:
-    """A trace that is being written. Parameters are listed in the order of their first use."""
-
-    def __init__(self, dtype: str = "f32") -> None:
-        self.dtype = dtype
-        self.parameters: list[Value] = []
-        self.scalars: list[Scalar] = []
-        self.results: tuple[Value, ...] = ()
-        self._calls: list[tuple[list[Value], str, dict[str, Any]]] = []
-        self._generator = torch.Generator().manual_seed(0)
-
-    def parameter(self, tensor: torch.Tensor, dtype: str | None = None) -> Value:
-        return _value(tensor, dtype or self.dtype)
-
-    def random(self, *shape: int, dtype: str | None = None) -> Value:
-        return self.parameter(torch.randn(shape, generator=self._generator), dtype)
-
-    def integers(self, *shape: int, least: int = -4, end: int = 4) -> Value:
-        return self.parameter(torch.randint(least, end, shape, generator=self._generator))
-
-    def scalar(self, number: float) -> Scalar:
-        self.scalars.append(Scalar(f"${len(self.scalars)}", number))
-        return self.scalars[-1]
-
-    def returns(self, *results: Value) -> Program:
-        self.results = results
-        return self
-
-    def call(self, op: str, dtypes: Sequence[str] = (), /, **arguments: Any) -> Any:
-        """Add a call of an ATen operator.
-
-        Args:
-            op: Its name and overload.
-            dtypes: Types of the results, unless they are that of the first operand or i64.
-            arguments: All arguments that the recorder writes.
-
-        Returns:
-            The result, or a list of results.
-        """
-        name, _, overload = op.partition(".")
-        function = getattr(getattr(torch.ops.aten, name), overload or "default")
-        found = function(**{key: _argument(given) for key, given in arguments.items()})
-        several = isinstance(found, (tuple, list))
-        operands = [given for given in arguments.values() if isinstance(given, Value)]
-        made = []
-        for number, tensor in enumerate(found if several else (found,)):
-            if dtypes:
-                dtype = dtypes[number]
-            else:
-                is_index = tensor is not None and tensor.dtype == torch.int64
-                dtype = "i64" if is_index else operands[0].dtype
-            made.append(_value(tensor, dtype))
-        self._add(made, f"aten::{op}", arguments)
-        return made if several else made[0]
-
-    def view(
-        self, base: Value, sizes: Sequence[int], strides: Sequence[int], offset: int = 0
-    ) -> Value:
-        made = _value(base.exact.contiguous().as_strided(sizes, strides, offset), base.dtype)
-        self._add(
-            [made], "ftm.view", {"base": base, "sizes": sizes, "strides": strides, "offset": offset}
-        )
-        return made
-
-    def update(self, base: Value, value: Value, strides: Sequence[int], offset: int) -> Value:
-        written = base.exact.clone()
-        written.as_strided(value.shape, strides, offset).copy_(value.exact)
-        made = _value(written, base.dtype)
-        where = {"sizes": value.shape, "strides": strides, "offset": offset}
-        self._add([made], "ftm.update", {"base": base, "value": value, **where})
-        return made
-
-    def full(self, shape: Sequence[int], fill: float) -> Value:
-        return self.call("full", [self.dtype], size=list(shape), fill_value=fill, dtype=self.dtype)
-
-    def transposed(self, matrix: Value) -> Value:
-        rows, columns = matrix.shape
-        return self.view(matrix, [columns, rows], [1, columns])
-
-    def add(self, a: Value, b: Value) -> Value:
-        return self.call("add.Tensor", self=a, other=b, alpha=1)
-
-    def relu(self, x: Value) -> Value:
-        return self.call("relu", self=x)
-
-    def relu_backward(self, gradient: Value, x: Value) -> Value:
-        return self.call("threshold_backward", grad_output=gradient, self=x, threshold=0)
-
-    def convolution(self, x: Value, w: Value, bias: Value | None = None, **where: Any) -> Value:
-        return self.call(
-            "convolution", input=x, weight=w, bias=bias, **_convolution(len(x.shape) - 2, **where)
-        )
-
-    def convolution_backward(
-        self, gradient: Value, x: Value, w: Value, mask: tuple[bool, bool], **where: Any
-    ) -> list[Value]:
-        """The gradients of `x` and `w` that are in `mask`."""
-        made: list[Value] = self.call(
-            "convolution_backward",
-            grad_output=gradient,
-            input=x,
-            weight=w,
-            bias_sizes=None,
-            **_convolution(len(x.shape) - 2, **where),
-            output_mask=[*mask, False],
-        )
-        return made[:2]
-
-    def batch_norm(self, x: Value, parameters: Sequence[Value]) -> list[Value]:
-        """Of a batch: the result, mean and inverse deviation, new running mean and variance.
-
-        parameters: weight, bias, running mean and variance.
-        """
-        names = ("weight", "bias", "running_mean", "running_var")
-        given = dict(zip(names, parameters, strict=True))
-        made: list[Value] = self.call(
-            "_native_batch_norm_legit_functional",
-            [x.dtype, *[parameters[0].dtype] * 4],
-            input=x,
-            **given,
-            training=True,
-            momentum=0.1,
-            eps=1e-05,
-        )
-        return made
-
-    @property
-    def inputs(self) -> list[np.ndarray]:
-        return [to_numpy(value.exact.to(TORCH[value.dtype])) for value in self.parameters]
-
-    def __str__(self) -> str:
-        made = [value for values, *_ in self._calls for value in values]
-        names: dict[Any, str] = {
-            value: f"%{number}" for number, value in enumerate([*self.parameters, *made])
-        }
-        lines = ["trace"]
-        lines += [f"  {names[value]} = param {value.type}" for value in self.parameters]
-        lines += [f"  {scalar.name} = scalar f64" for scalar in self.scalars]
-        for values, op, arguments in self._calls:
-            given = ", ".join(f"{key}={_word(x, names)}" for key, x in arguments.items())
-            types = ", ".join(value.type for value in values)
-            lines.append(f"  {', '.join(names[v] for v in values)} = {op}({given}) : {types}")
-        return "\n".join([*lines, f"  return {', '.join(names[v] for v in self.results)}", ""])
-
-    def _add(self, made: list[Value], op: str, arguments: dict[str, Any]) -> None:
-        known = {value for values, *_ in self._calls for value in values}
-        for given in arguments.values():
-            if isinstance(given, Value) and given not in known and given not in self.parameters:
-                self.parameters.append(given)
-        self._calls.append((made, op, arguments))
-
-
-def _argument(given: Any) -> Any:
-    if isinstance(given, Value):
-        return given.exact
-    if isinstance(given, str):
-        return torch.float64 if given in DTYPES else TORCH[given]
-    return given.number if isinstance(given, Scalar) else given
-
-
-def _word(given: Any, names: dict[Any, str]) -> str:
-    if isinstance(given, Value):
-        return names[given]
-    if isinstance(given, (list, tuple)):
-        return f"[{','.join(_word(each, names) for each in given)}]"
-    if given is None or isinstance(given, bool):
-        return str(given).lower()
-    return given.name if isinstance(given, Scalar) else str(given)
-
-
-def _convolution(
-    dims: int, transposed: bool = False, output_padding: Any = 0, groups: int = 1, **where: Any
-) -> dict[str, Any]:
-    """The arguments of a convolution; one number is of all dimensions."""
-    lists = {"stride": 1, "padding": 0, "dilation": 1, **where}
-    words: dict[str, Any] = {
-        key: [each] * dims if isinstance(each, int) else list(each) for key, each in lists.items()
-    }
-    if isinstance(output_padding, int):
-        output_padding = [output_padding] * dims
-    return words | {
-        "transposed": transposed,
-        "output_padding": list(output_padding),
-        "groups": groups,
-    }
 
 
 def convolution(
@@ -275,7 +53,7 @@ def convolution(
     w = program.random(filters, channels // groups, *window)
     if direction == "forward":
         return program.returns(program.convolution(x, w, groups=groups, **where))
-    words = _convolution(len(size), **where)
+    words = convolution_arguments(len(size), **where)
     steps = list(zip(words["stride"], words["padding"], words["dilation"], size, window))
     out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for s, p, d, n, k in steps]
     gradient = program.random(images, filters, *out)
@@ -330,16 +108,29 @@ def assembly(program: Program, machine: MachineParameters = M7032) -> str:
     return str(codegen.pipeline.run(kernels, machine))
 
 
-def check(program: Program, text: str, *cores: int, tolerance: float | None = None) -> None:
+def check(
+    program: Program,
+    text: str,
+    *cores: int,
+    tolerance: float | None = None,
+    scaled: bool = True,
+    donate: Sequence[int] = (),
+) -> None:
     """Run assembly on so many cores in checked mode, and compare with PyTorch.
 
-    tolerance: relative to the largest element, instead of `TOLERANCE` of each result's type.
+    Args:
+        program: Has the inputs and the results.
+        text: The assembly.
+        cores: Counts of cores, one run each.
+        tolerance: Relative and absolute, instead of `TOLERANCE` of each result's type.
+        scaled: Multiply the absolute tolerance by the result's largest element.
+        donate: Inputs that results may replace.
     """
     image = assembler.assemble(text)
     for count in cores:
         with Machine(cores=count, checked=True) as emulator:
             found = emulator.load(image).run(
-                program.inputs, [scalar.number for scalar in program.scalars]
+                program.inputs, [scalar.number for scalar in program.scalars], donate=donate
             )
         for number, (got, wanted) in enumerate(zip(found, program.results, strict=True)):
             seen, exact = from_numpy(np.asarray(got), TORCH[wanted.dtype]), wanted.exact
@@ -347,7 +138,8 @@ def check(program: Program, text: str, *cores: int, tolerance: float | None = No
                 assert torch.equal(seen, exact), f"result {number} on {count} cores"
                 continue
             near = TOLERANCE[wanted.dtype] if tolerance is None else tolerance
-            largest = exact[exact.isfinite()].abs().max().item() if exact.isfinite().any() else 1.0
+            is_finite = exact.isfinite() if scaled else torch.zeros_like(exact, dtype=torch.bool)
+            largest = exact[is_finite].abs().max().item() if is_finite.any() else 1.0
             torch.testing.assert_close(
                 seen.double(),
                 exact,
