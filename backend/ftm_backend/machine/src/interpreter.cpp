@@ -173,8 +173,7 @@ Progress run_core(Core& core) {
       case isa::FTM_OP_TRANS: run_transpose(core, program.matrices[s.target], s.flags); break;
     }
     // The others have not begun this turn, so only core 0 can hand over within one.
-    if (core.turns && core.id == 0 && std::chrono::steady_clock::now() > core.turns->end)
-      core.turns->hand_over();
+    if (core.turns && core.id == 0 && core.turns->are_over(core.counters)) core.turns->hand_over();
   }
 }
 

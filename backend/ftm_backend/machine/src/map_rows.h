@@ -87,9 +87,9 @@ class MapRows {
         fold(&sums_.row(k), 0, lanes, step, rows);
       } else {
         Accumulator each[kMostRows];
-        for (int64_t i = 0; i < rows; ++i) each[i] = sums_.row_start(k, row + i);
+        sums_.start_rows(k, row, rows, each);
         fold(each, 1, lanes, step, rows);
-        for (int64_t i = 0; i < rows; ++i) sums_.finish_row(k, row + i, each[i]);
+        sums_.finish_rows(k, row, rows, each);
       }
       lanes += native::kSumLanes;
     }

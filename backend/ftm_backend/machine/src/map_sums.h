@@ -28,6 +28,22 @@ class MapSums {
   void finish_row(size_t k, int64_t row, const Accumulator& acc) {
     ftm::finish(acc, plan_.outputs[k].type, row_place(k, row));
   }
+  // The same for `count` rows from `row` on.
+  void start_rows(size_t k, int64_t row, int64_t count, Accumulator* to) const {
+    const MapOutput& out = plan_.outputs[k];
+    if (!out.accumulate) std::fill(to, to + count, identity(out.reduction, out.type));
+    else
+      for (int64_t i = 0; i < count; ++i) to[i] = resume(out.type, row_place(k, row + i));
+  }
+  void finish_rows(size_t k, int64_t row, int64_t count, const Accumulator* from) {
+    const Type type = plan_.outputs[k].type;
+    uint8_t* place = row_place(k, row);
+    const int64_t step = outputs_[k].row_bytes;
+    if (type == Type::F32)
+      for (int64_t i = 0; i < count; ++i) put_element(place + i * step, float(from[i].f));
+    else
+      for (int64_t i = 0; i < count; ++i) ftm::finish(from[i], type, place + i * step);
+  }
 
   // Called before the first strip of a map of `columns` columns.
   void start(int64_t columns) {

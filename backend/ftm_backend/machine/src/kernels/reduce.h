@@ -44,14 +44,21 @@ struct LaneMax {
   template <class T> FTM_INLINE_MEMBER T start() { return -std::numeric_limits<T>::infinity(); }
   template <class V> FTM_INLINE_MEMBER V of(V a, V b) { return (a > b) | (a != a) ? a : b; }
 };
-// Sums all lanes of a vector as float64, by halves.
+// Combines all lanes of a vector as float64, by halves. In registers: there is one such vector for
+// each row of a matrix that is reduced, or multiplied by a vector.
+template <class F, class V>
+FTM_INLINE double across_halves(V v) {
+  if constexpr (sizeof v == 64)
+    return across_halves<F>(F::of(
+        __builtin_shufflevector(v, v, 0, 1, 2, 3), __builtin_shufflevector(v, v, 4, 5, 6, 7)));
+  else if constexpr (sizeof v == 32)
+    return across_halves<F>(
+        F::of(__builtin_shufflevector(v, v, 0, 1), __builtin_shufflevector(v, v, 2, 3)));
+  else return F::of(v[0], v[1]);
+}
 template <class F>
 FTM_INLINE double across(vd v) {
-  double x[kDoubles];
-  __builtin_memcpy(x, &v, sizeof v);
-  for (int n = kDoubles / 2; n > 0; n /= 2)
-    for (int i = 0; i < n; ++i) x[i] = F::of(x[i], x[i + n]);
-  return x[0];
+  return across_halves<F>(v);
 }
 template <class F>
 FTM_INLINE double across(vf v) {
