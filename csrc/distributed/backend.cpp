@@ -153,7 +153,8 @@ Describe GroupBackend::prepare(Collective& collective) {
   // The carrier lives until the collective has ended.
   collective.begin = [carrier = carrier_, begin = std::move(collective.begin)](
                          Tensors& inputs, Tensors& outputs) { return begin(inputs, outputs); };
-  const uint64_t sequence = ++sequence_;
+  // All processes count alike: only collectives, in which all take part.
+  const uint64_t sequence = collective.is_message ? 0 : ++sequence_;
   if (event_log_is_open()) {
     log_span(collective);
   }
@@ -162,7 +163,7 @@ Describe GroupBackend::prepare(Collective& collective) {
                       ? pg_uid_
                       : pg_uid_ + " (" + pg_desc_ + ")"](const std::string& call) {
     return "(" + call + ", on rank " + std::to_string(rank) + " of " + std::to_string(size) +
-           " in group " + group + reports->missing(sequence) + ")";
+           " in group " + group + (sequence == 0 ? "" : reports->missing(sequence)) + ")";
   };
 }
 

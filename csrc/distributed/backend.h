@@ -103,7 +103,8 @@ class GroupBackend final : public c10d::Backend {
 
  private:
   // Adds to a collective the reference to its carrier, and counts it. Returns the description of
-  // its failure.
+  // its failure, which names the processes that are missing. (The name of a message has the other
+  // process.)
   Describe prepare(Collective& collective);
   WorkPtr enqueue(Collective collective);
   WorkPtr reduce_parts(

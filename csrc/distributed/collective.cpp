@@ -175,7 +175,8 @@ class CollectiveWork final : public c10d::Work {
         results_(std::move(results)),
         blocks_(blocks) {}
 
-  bool isCompleted() override { return has_ended(*job_); }
+  // As for CUDA, also if the outputs can be used without further synchronization.
+  bool isCompleted() override { return has_waited_ || has_ended(*job_); }
   bool isSuccess() const override { return has_ended(*job_) && !job_->failure; }
   std::exception_ptr exception() const override {
     if (!has_ended(*job_) || !job_->failure) {
@@ -199,6 +200,7 @@ class CollectiveWork final : public c10d::Work {
     if (has_ended(*job_) && job_->failure) {
       throw_failure(*job_->failure);
     }
+    has_waited_ = true;
     return true;
   }
 
@@ -217,6 +219,7 @@ class CollectiveWork final : public c10d::Work {
   std::shared_ptr<CollectiveTask> task_;
   Tensors results_; // as the caller passed them
   const bool blocks_;
+  std::atomic<bool> has_waited_{false};
 };
 
 // Whether a tensor's elements are consecutive bytes of its variable.

@@ -14,7 +14,8 @@ namespace ftm {
 using Tensors = std::vector<at::Tensor>;
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
-// What a collective does. Its tensors are either all on the device or all on the CPU.
+// What a collective, or a message between two processes, does. Its tensors are either all on the
+// device or all on the CPU.
 struct Collective {
   std::string name; // as in torch.distributed
   c10d::OpType type = c10d::OpType::UNKNOWN;
@@ -28,6 +29,7 @@ struct Collective {
   // Whether `Work::wait` waits. Otherwise it returns at once, as for CUDA: later operations on the
   // outputs are ordered behind the collective anyway.
   bool blocks = false;
+  bool is_message = false; // only two processes of the group take part
   // Starts the communication for dense CPU tensors in the inputs' and outputs' place.
   std::function<Works(Tensors& inputs, Tensors& outputs)> begin{};
   // Called with the same tensors when it has ended; may be null.

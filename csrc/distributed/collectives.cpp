@@ -128,6 +128,7 @@ WorkPtr GroupBackend::gather(
       !is_root || (outputs.size() == 1 && outputs[0].size() == static_cast<size_t>(size_)),
       "gather: the destination needs one output for each of the ", size_, " ranks");
   Collective collective{"gather", c10d::OpType::GATHER, inputs};
+  collective.kind = "gather";
   if (is_root) {
     for (const auto& output : outputs[0]) {
       TORCH_CHECK_VALUE(
@@ -152,7 +153,9 @@ WorkPtr GroupBackend::scatter(
   TORCH_CHECK_VALUE(outputs.size() == 1, "scatter: requires a single output tensor");
   check_rank("scatter", "source", options.rootRank, size_);
   Collective collective{"scatter", c10d::OpType::SCATTER, {}, outputs};
-  if (options.rootRank == rank_) {
+  collective.kind = "scatter";
+  collective.updates = options.rootRank != rank_; // a recorded call has an operand
+  if (!collective.updates) {
     TORCH_CHECK_VALUE(
         inputs.size() == 1 && inputs[0].size() == static_cast<size_t>(size_),
         "scatter: the source needs one input for each of the ", size_, " ranks");
@@ -251,7 +254,9 @@ WorkPtr GroupBackend::alltoall(
 WorkPtr GroupBackend::send(Tensors& tensors, int target, int tag) {
   TORCH_CHECK_VALUE(tensors.size() == 1, "send: requires a single tensor");
   check_rank("send", "destination", target, size_);
-  Collective collective{"send", c10d::OpType::SEND, tensors};
+  Collective collective{"send to rank " + std::to_string(target), c10d::OpType::SEND, tensors};
+  collective.kind = "send";
+  collective.is_message = true;
   collective.blocks = true;
   collective.begin = [carrier = carrier_.get(), target, tag](Tensors& sent, Tensors&) {
     Tensors one{bytes_of(sent[0])};
@@ -263,7 +268,11 @@ WorkPtr GroupBackend::send(Tensors& tensors, int target, int tag) {
 WorkPtr GroupBackend::recv(Tensors& tensors, int source, int tag) {
   TORCH_CHECK_VALUE(tensors.size() == 1, "recv: requires a single tensor");
   check_rank("recv", "source", source, size_);
-  Collective collective{"recv", c10d::OpType::RECV, {}, tensors};
+  Collective collective{
+      "recv from rank " + std::to_string(source), c10d::OpType::RECV, {}, tensors};
+  collective.kind = "recv";
+  collective.is_message = true;
+  collective.updates = true; // a recorded call has an operand
   collective.begin = [carrier = carrier_.get(), source, tag](Tensors&, Tensors& received) {
     Tensors one{bytes_of(received[0])};
     return Works{carrier->recv(one, source, tag)};
@@ -273,7 +282,9 @@ WorkPtr GroupBackend::recv(Tensors& tensors, int source, int tag) {
 
 WorkPtr GroupBackend::recvAnysource(Tensors& tensors, int tag) {
   TORCH_CHECK_VALUE(tensors.size() == 1, "recv: requires a single tensor");
-  Collective collective{"recv", c10d::OpType::RECVANYSOURCE, {}, tensors};
+  // Not recorded: its caller waits for it, to learn the source.
+  Collective collective{"recv from any rank", c10d::OpType::RECVANYSOURCE, {}, tensors};
+  collective.is_message = true;
   collective.begin = [carrier = carrier_.get(), tag](Tensors&, Tensors& received) {
     Tensors one{bytes_of(received[0])};
     return Works{carrier->recvAnysource(one, tag)};

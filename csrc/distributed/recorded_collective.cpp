@@ -4,6 +4,7 @@
 #include "distributed/waiters.h"
 #include "execute/host_collective.h"
 #include "execute/launcher.h"
+#include "reference/executor.h"
 #include "support/capture_mode.h"
 #include "support/counters.h"
 #include "support/gil.h"
@@ -22,6 +23,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -74,7 +76,7 @@ class RecordedCollective final : public HostCollective,
  public:
   RecordedCollective(Collective collective, std::string called, Describe describe)
       : collective_(std::move(collective)),
-        dtype_(collective_.outputs[0].scalar_type()),
+        dtype_(contribution(collective_)[0].scalar_type()),
         source_sizes_(sizes_of(contribution(collective_))),
         result_sizes_(sizes_of(collective_.outputs)),
         source_elements_(total_elements(contribution(collective_))),
@@ -93,8 +95,9 @@ class RecordedCollective final : public HostCollective,
   void start(const void* source, void* result) override {
     {
       const std::lock_guard<std::mutex> guard(mutex_);
-      TORCH_CHECK(result_ == nullptr, called_, " has run already");
-      result_ = result;
+      TORCH_CHECK(!has_started_, called_, " has run already");
+      has_started_ = true;
+      result_ = result_elements_ == 0 ? nullptr : result;
     }
     const auto options = at::TensorOptions().dtype(dtype_);
     outputs_ = split(at::from_blob(result, {result_elements_}, options), result_sizes_);
@@ -149,7 +152,7 @@ class RecordedCollective final : public HostCollective,
 
   bool is_in_flight() const override {
     const std::lock_guard<std::mutex> guard(mutex_);
-    return result_ != nullptr && !is_complete_;
+    return has_started_ && !is_complete_;
   }
 
   const void* result() const override {
@@ -173,6 +176,9 @@ class RecordedCollective final : public HostCollective,
     return is_complete_;
   }
 
+  // Keeps the memory of the result until it is complete. Call it before `start`.
+  void keep(at::Tensor result) { kept_ = std::move(result); }
+
   // Returns the job that has the call, or null if it has ended, or does not exist yet.
   JobPtr job() const {
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -191,6 +197,7 @@ class RecordedCollective final : public HostCollective,
 
   // Drops what the communication needed.
   void complete(FailurePtr failure) {
+    kept_.reset();
     works_.clear();
     inputs_.clear();
     outputs_.clear();
@@ -211,6 +218,7 @@ class RecordedCollective final : public HostCollective,
   // Used by one thread at a time: the one that starts, then the one that waits for the works.
   Collective collective_;
   Tensors inputs_, outputs_; // on the host, while in flight
+  at::Tensor kept_;
   Works works_;
 
   const at::ScalarType dtype_;
@@ -221,7 +229,8 @@ class RecordedCollective final : public HostCollective,
 
   mutable std::mutex mutex_; // acquired alone; guards the members below
   std::condition_variable changed_;
-  void* result_ = nullptr; // once it has started
+  bool has_started_ = false;
+  void* result_ = nullptr; // of one that has started and has a result
   bool is_complete_ = false; // or will never run
   std::vector<std::function<void()>> calls_; // when it is complete
   FailurePtr failure_;
@@ -234,11 +243,12 @@ class RecordedWork final : public c10d::Work {
       int rank, c10d::OpType type, std::shared_ptr<RecordedCollective> collective, Tensors results)
       : Work(rank, type), collective_(std::move(collective)), results_(std::move(results)) {}
 
+  // As for CUDA, also if the outputs can be used without further synchronization.
   bool isCompleted() override {
-    if (!collective_->is_complete()) {
+    if (!has_waited_ && !collective_->is_complete()) {
       launch_recorded_collectives();
     }
-    return collective_->is_complete();
+    return has_waited_ || collective_->is_complete();
   }
   bool isSuccess() const override { return collective_->is_complete() && !collective_->failure(); }
   std::exception_ptr exception() const override {
@@ -261,6 +271,7 @@ class RecordedWork final : public c10d::Work {
     if (const auto failure = collective_->failure()) {
       throw_failure(*failure);
     }
+    has_waited_ = true;
     return true;
   }
 
@@ -274,6 +285,7 @@ class RecordedWork final : public c10d::Work {
  private:
   std::shared_ptr<RecordedCollective> collective_;
   Tensors results_;
+  std::atomic<bool> has_waited_{false};
 };
 
 // Returns one tensor with the elements of all.
@@ -293,7 +305,7 @@ void record(const Collective& collective, int64_t number) {
   static std::mutex order; // acquired before the recorder's lock, and never with the GIL
   const std::lock_guard<std::mutex> guard(order);
   const Tensors& outputs = collective.outputs;
-  const auto device = outputs[0].device();
+  const auto device = contribution(collective)[0].device();
   launch_recorded_collectives(/*except=*/device.index());
   const at::Tensor token = token_of(device);
   const at::AutoDispatchBelowADInplaceOrView below;
@@ -335,8 +347,11 @@ Results collective_on_cpu(
           ? nullptr
           : std::static_pointer_cast<RecordedCollective>(find_collective(call.toLong()));
   if (collective && collective->job()) {
+    collective->keep(result);
     collective->start(source.const_data_ptr(), result.data_ptr());
-    collective->wait();
+    if (result.numel() != 0) {
+      complete_before_read(result, [collective] { collective->wait(); });
+    }
   } else if (source.numel() == result.numel()) {
     result.copy_(source.view(size));
   }
@@ -352,11 +367,11 @@ Results collective_shapes(
 } // namespace
 
 bool is_recordable(const Collective& collective) {
-  if (capturing || collective.kind.empty() || collective.outputs.empty() ||
-      total_elements(contribution(collective)) == 0 || total_elements(collective.outputs) == 0) {
+  if (capturing || collective.kind.empty() || total_elements(contribution(collective)) == 0 ||
+      (total_elements(collective.outputs) == 0 && !collective.outputs.empty())) {
     return false;
   }
-  const at::Tensor& first = collective.outputs[0];
+  const at::Tensor& first = contribution(collective)[0];
   const auto is_alike = [&](const at::Tensor& tensor) {
     return tensor.device() == first.device() && tensor.scalar_type() == first.scalar_type() &&
            tensor.layout() == at::kStrided && !tensor.is_quantized();

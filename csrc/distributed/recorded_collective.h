@@ -6,7 +6,8 @@
 // The second result is a token, which is the operand of the next collective. So the collectives of
 // a trace form a chain: they keep their order, none is shared, and none is removed, since a
 // variable always holds the last token. A collective of several tensors is recorded on their
-// concatenation.
+// concatenation. One that gives this process nothing, such as a send, has an empty result, for
+// which the program does not wait.
 #pragma once
 
 #include "distributed/collective.h"

@@ -69,6 +69,24 @@ void call_single_threaded(const c10::OperatorHandle& op, torch::jit::Stack& stac
   op.callBoxed(stack);
 }
 
+// Results of this thread's run that another thread completes.
+struct Incomplete {
+  at::Tensor result;
+  std::function<void()> wait;
+};
+thread_local std::vector<Incomplete> incomplete;
+
+void complete(const at::Tensor& tensor) {
+  const auto found = std::find_if(incomplete.begin(), incomplete.end(), [&](const auto& entry) {
+    return tensor.defined() && tensor.is_alias_of(entry.result);
+  });
+  if (found != incomplete.end()) {
+    const auto wait = std::move(found->wait);
+    incomplete.erase(found);
+    wait();
+  }
+}
+
 class ReferenceRun {
  public:
   ReferenceRun(
@@ -77,6 +95,7 @@ class ReferenceRun {
       : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars), origin_(origin) {}
 
   ReferenceResults run(void (*before_call)()) {
+    incomplete.clear();
     find_last_uses();
     auto dead = deaths_.begin();
     ReferenceResults results;
@@ -94,10 +113,9 @@ class ReferenceRun {
       }
     }
     for (const auto result : trace_.results) {
-      const bool is_computed =
-          result.is_parameter() || result.index() < static_cast<int64_t>(values_.size());
-      results.tensors.push_back(is_computed ? value(result) : at::Tensor());
+      results.tensors.push_back(final_value(result, results.failure));
     }
+    incomplete.clear();
     return results;
   }
 
@@ -139,7 +157,24 @@ class ReferenceRun {
   }
 
   const at::Tensor& value(ValueNumber number) const {
-    return number.is_parameter() ? inputs_[number.index()] : values_[number.index()];
+    if (number.is_parameter()) {
+      return inputs_[number.index()];
+    }
+    complete(values_[number.index()]);
+    return values_[number.index()];
+  }
+
+  // Returns a result of the trace, or an undefined tensor if it was not computed.
+  at::Tensor final_value(ValueNumber number, FailurePtr& failure) const {
+    if (!number.is_parameter() && number.index() >= static_cast<int64_t>(values_.size())) {
+      return {};
+    }
+    try {
+      return value(number);
+    } catch (const std::exception& error) {
+      failure = failure ? failure : failure_from(error, "");
+      return {};
+    }
   }
 
   void run_call(const Trace::Call& call) {
@@ -299,6 +334,10 @@ ReferenceResults run_reference(
       c10::autocast_dispatch_keyset |
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
   return ReferenceRun(trace, std::move(inputs), scalars, origin).run(before_call);
+}
+
+void complete_before_read(at::Tensor result, std::function<void()> wait) {
+  incomplete.push_back({std::move(result), std::move(wait)});
 }
 
 bool draws_numbers(const CallSpec& spec) {

@@ -5,6 +5,8 @@
 #include "graph/trace.h"
 #include "program/source_origin.h"
 
+#include <functional>
+
 namespace ftm {
 
 // The results of a run, which ends at the first call that throws.
@@ -19,6 +21,10 @@ struct ReferenceResults {
 ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
     const Origin& origin, void (*before_call)());
+
+// For a kernel that another thread completes, such as a collective in flight: `wait` is called
+// before this run reads `result` again, if it does. Call it on the thread of the run.
+void complete_before_read(at::Tensor result, std::function<void()> wait);
 
 // Whether calls with this spec draw random numbers. Their last two operands are the seed and the
 // offset.

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.target.instruction_table import BY_NAME, INSTRUCTIONS
+from ftm_backend.target.instructions.collective import COLLECTIVE_KINDS
 from ops import capture
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -145,7 +146,7 @@ func.func @main(%x: tensor<8xf32>, %call: i64) -> tensor<8xf32> {{
 }}
 """
 """What the recorder leaves of a collective of `torch.distributed`."""
-KINDS = ("allreduce", "broadcast", "reduce", "allgather", "reducescatter", "alltoall")
+KINDS = tuple(kind.lower() for kind in COLLECTIVE_KINDS)
 REDUCTIONS = ("add", "mul", "min", "max", "avg")
 
 

@@ -50,7 +50,6 @@ EXCEPTIONS = {
     "registered at run time",
     "test_ddp_profiling_torch_profiler": "the profiler has no event with the names of backend and "
     "collective",
-    "test_irecv": "Work.wait() orders later operations, as on CUDA, so the work may not have ended",
     "test_monitored_barrier_allreduce_hang": _NCCLS_WORDS,
     "test_monitored_barrier_allreduce_hang_wait_all_ranks": _NCCLS_WORDS,
     "test_nccl_high_priority_stream": "has an option of NCCL",

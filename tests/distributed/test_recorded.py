@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from distributed.test_collectives import START
 
 COUNT = """
@@ -87,7 +89,7 @@ assert _C._counters()["collectives"] == 3
 x, y = full(mine), full(mine)
 dist.all_reduce(x)
 dist.broadcast(y, 1)
-dist.scatter(torch.empty(3, device=device), [x, x] if rank == 0 else None)  # a task, behind what is recorded
+dist.all_reduce(full(rank, dtype=torch.uint8))  # a task, behind what is recorded
 dist.all_reduce(x)
 if rank == 0:
     check("a rank that logs", x.sum(), 18.0)
@@ -216,6 +218,99 @@ print("ok\\n", end="")  # in one write
 def test_all_kinds_are_one_program(torchrun) -> None:
     """Also on a part of a tensor, into lists, coalesced, and functional ones with gradients."""
     assert torchrun(KINDS) == "ok\nok\n"
+
+
+MESSAGES = (
+    START
+    + COUNT
+    + """
+dist.init_process_group("cpu:gloo,ftm:ftm", device_id=device)
+store = dist.distributed_c10d._get_default_store()
+other, mine = 1 - rank, float(rank + 1)
+
+def exchange():
+    now, later = full(0.0), torch.zeros(4, 3, device=device)
+    works = [dist.irecv(now, other), dist.irecv(later[1], other, tag=1)]  # before this rank sends
+    works += [dist.isend(full(mine), other), dist.isend(full(10 * mine), other, tag=1)]
+    works[0].wait()
+    doubled = now * 2
+    batch = [dist.P2POp(dist.irecv, now, other), dist.P2POp(dist.isend, doubled, other)]
+    for work in dist.batch_isend_irecv(batch):
+        work.wait()
+    works[1].wait()
+    parts, part = [torch.empty(3, device=device) for _ in range(2)], torch.empty(3, device=device)
+    dist.gather(doubled, parts if rank == 0 else None)
+    dist.scatter(part, [p + 1 for p in parts] if rank == 0 else None)
+    if rank == 0:  # there and back
+        dist.send(part, 1)
+        dist.recv(part, 1)
+    else:
+        got = torch.empty(3, device=device)
+        dist.recv(got, 0)
+        dist.send(got * part, 0)
+    return now, later, part
+
+theirs = 3 - mine
+for turn in range(3):
+    before = programs()
+    now, later, part = exchange()
+    assert turn == 0 or programs() == before + 1, programs() - before
+    check("now", now, [2 * mine] * 3)
+    check("later", later, [[0.0] * 3, [10 * theirs] * 3, [0.0] * 3, [0.0] * 3])
+    check("part", part, [15.0 if rank == 0 else 3.0] * 3)
+    if turn == 1:
+        compiles = ftm_lazy.metrics.counters()["compiles"]
+assert ftm_lazy.metrics.counters()["compiles"] == compiles
+counters = _C._counters()
+assert counters["collectives"] == counters["recorded_collectives"], counters
+
+# A program does not wait until its message is received.
+x, y = full(mine), full(2.0) * 3
+if rank == 0:
+    dist.send(x, 1)
+    check("not received yet", y, [6.0] * 3)
+    store.set("read", "1")
+else:
+    store.wait(["read"])
+    dist.recv(x, 0)
+    check("late", x, [1.0] * 3)
+dist.destroy_process_group()
+print("ok\\n", end="")  # in one write
+"""
+)
+
+
+def test_messages_are_part_of_the_program(torchrun) -> None:
+    """Also gather and scatter, on whose ranks the programs differ."""
+    assert torchrun(MESSAGES) == "ok\nok\n"
+
+
+REPLIES = (
+    START
+    + """
+dist.init_process_group("ftm", device_id=device)
+for turn in range(2):
+    got = full(0.0)
+    if rank == 0:
+        work = dist.irecv(got, 1)
+        question = full(2.0) * 3
+        dist.isend(question, 1)
+        work.wait()
+        check("reply", got + question, [18.0] * 3)
+    else:
+        dist.irecv(got, 0).wait()
+        dist.isend(got * 2, 0)
+        check("question", got, [6.0] * 3)
+dist.destroy_process_group()
+print("ok\\n", end="")  # in one write
+"""
+)
+
+
+@pytest.mark.parametrize("executor", ["machine", "reference"])
+def test_messages_before_and_after_a_read(torchrun, executor) -> None:
+    """What a process sends before it reads a message is on its way when it waits for that."""
+    assert torchrun(REPLIES, FTM_EXECUTOR=executor) == "ok\nok\n"
 
 
 IN_FLIGHT = (

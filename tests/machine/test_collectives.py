@@ -150,6 +150,15 @@ def test_results_may_be_larger_than_what_a_process_contributes(machine: Machine)
         program.run([X], [0])  # without the caller
 
 
+def test_a_process_may_get_nothing(machine: Machine) -> None:
+    carrier = Carrier(machine)
+    text = PROGRAM.replace("WAITS", "SADD 0, 0, r2").replace(
+        "t0[1], 2, b0[1], 2", "t0[0], 0, b0[1], 2"
+    )
+    machine.load(assembler.assemble(text.replace("ALLREDUCE.ADD", "SEND"))).run([X], [7])
+    assert carrier.log == ["start 7: 2 to 0 elements"]
+
+
 def test_elements_lie_in_the_buffer(machine: Machine) -> None:
     for operands, buffer in (("t0[3], 2, b0[1], 2", "t0"), ("t0[1], 2, b0[3], 2", "b0")):
         text = PROGRAM.replace("WAITS", "CWAIT s0").replace("t0[1], 2, b0[1], 2", operands)

@@ -52,6 +52,41 @@ def test_collectives_without_a_reader_stay() -> None:
         "CSTART s0", "CSTART s1", "CWAIT s0", "CWAIT s1"]  # fmt: skip
 
 
+MESSAGES = """
+func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>, %a: i64, %b: i64) -> tensor<8xf32> {
+  %0 = "ftm.collective_start"(%y, %a) {kind = "recv", reduction = ""} : (tensor<8xf32>, i64) -> tensor<8xf32>
+  %1 = "ftm.collective_wait"(%0, %a) : (tensor<8xf32>, i64) -> tensor<8xf32>
+  %e = tensor.empty() : tensor<8xf32>
+  %2 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+    iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %n = arith.negf %in : f32
+    linalg.yield %n : f32
+  } -> tensor<8xf32>
+  %3 = "ftm.collective_start"(%2, %b) {kind = "send", reduction = ""} : (tensor<8xf32>, i64) -> tensor<0xf32>
+  %4 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+    iterator_types = ["parallel"]} ins(%x, %1 : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%in: f32, %got: f32, %out: f32):
+    %n = arith.addf %in, %got : f32
+    linalg.yield %n : f32
+  } -> tensor<8xf32>
+  return %4 : tensor<8xf32>
+}"""
+
+
+def test_what_needs_no_message_is_sent_before_the_program_waits_for_it() -> None:
+    """Both loop nests read x, but one kernel of both would send only after the wait."""
+    expected = ["CSTART s0", "map", "CSTART s1", "CWAIT s0", "map"]
+    assert calls(assembly(MESSAGES)) == expected
+    begin, end = MESSAGES.index("  %e ="), MESSAGES.index("  %4 =")
+    sent, read = MESSAGES[begin:end], MESSAGES[end : MESSAGES.index("  return")]
+    empty, sent = sent.split("\n", 1)
+    read_first = (
+        MESSAGES[:begin] + empty + "\n" + read + sent + MESSAGES[MESSAGES.index("  return") :]
+    )
+    assert calls(assembly(read_first)) == expected
+
+
 def test_inputs_keep_their_elements() -> None:
     x, y = np.arange(8, dtype=np.float32), np.ones(8, np.float32)
     negated, reduced = run(PROGRAM.replace("RESULTS", "4, %1"), [x, y], [1, 2])

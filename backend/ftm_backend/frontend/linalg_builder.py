@@ -10,7 +10,7 @@ from ftm_backend.frontend.nest_operands import Index, LoopInput, LoopOutput, Ope
 from ftm_backend.frontend.scalar_math import Number, ScalarEmitter, ScalarExpr
 from ftm_backend.frontend.strided_value import StridedValue
 from ftm_backend.ir.linalg import function
-from ftm_backend.ir.linalg.affine import Affine, dot, row_major
+from ftm_backend.ir.linalg.affine import Affine, dot, row_major, volume
 from ftm_backend.ir.linalg.scalar_nodes import gather_index, recognize_reduction
 from ftm_backend.ir.linalg.strided_layout import Strided, compose
 from ftm_backend.ir.trace.trace import TensorType
@@ -207,10 +207,16 @@ class LinalgBuilder:
         call: ScalarExpr,
         attributes: dict[str, object],
     ) -> StridedValue:
-        """Append a collective to which `x` contributes, and the wait; ``call`` is its number."""
+        """Append a collective to which `x` contributes, and the wait; ``call`` is its number.
+
+        The program does not wait for one that gives this process nothing, such as a send.
+        """
         start, result = function.collective(
             function.COLLECTIVE_START, self.tensor(x), tuple(shape), call.node, attributes
         )
+        if statically_known_equal(volume(result.shape), 0):
+            self.function.body.append(start)
+            return StridedValue(result, x.dtype)
         wait, result = function.collective(
             function.COLLECTIVE_WAIT,
             function.Tensor.whole(result),

@@ -169,7 +169,8 @@ class CollectiveStart(FTM.Operation, name="collective_start"):
 
     The result is complete at `CollectiveWait`, or if nothing waits, at some time after the program.
     call (i64): the number by which the caller knows the collective, 0 for one of this process
-    alone. kind: "allreduce", "broadcast", "reduce", "allgather", "reducescatter" or "alltoall".
+    alone. kind: "allreduce", "broadcast", "reduce", "allgather", "reducescatter", "alltoall",
+    "gather", "scatter", "send" or "recv"; a process that gets nothing has an empty result.
     reduction: "add", "mul", "min", "max" or "avg"; "" if it does not reduce.
     """
 

@@ -9,7 +9,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 5;
-constexpr uint64_t kFingerprint = 0xd5b751e0b3e159dbull;
+constexpr uint64_t kFingerprint = 0x05cf9952dd8d1a78ull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 

@@ -183,6 +183,19 @@ def _pairwise(peers: Peers, size: float) -> float:
     return time
 
 
+def _gathered(peers: Peers, size: float) -> float:
+    """Each round sends twice as many parts as the one before, over twice the distance."""
+    part = size / peers.count
+    return sum(
+        peers.message(1 << k, part * (1 << (k - 1)), is_crowded=False)
+        for k in range(1, peers.rounds + 1)
+    )
+
+
+def _farthest(peers: Peers, size: float) -> float:
+    return peers.message(peers.count, size, is_crowded=False)
+
+
 KINDS: dict[str, dict[str, _Algorithm]] = {
     "ALLREDUCE": {
         "ring": _ring,
@@ -196,9 +209,13 @@ KINDS: dict[str, dict[str, _Algorithm]] = {
     "BROADCAST": {"tree": _binomial, "scatter-gather": _scatter_gather},
     "REDUCE": {"tree": _binomial_reduction, "scatter-gather": _scatter_gather_reduction},
     "ALLTOALL": {"pairwise": _pairwise},
+    "GATHER": {"tree": _gathered},
+    "SCATTER": {"tree": _gathered},
+    "SEND": {"message": _farthest},
+    "RECV": {"message": _farthest},
 }
-"""Kind of a collective -> its algorithms. Bytes are those of the whole tensor: of the result of an
-all-gather, of the operand of the others."""
+"""Kind of a collective -> its algorithms. Bytes are those of the whole tensor: of the result of a
+gather, of the operand of the others. Messages cross the highest level: who gets them is unknown."""
 
 
 def _best(algorithms: dict[str, _Algorithm], peers: Peers, size: float) -> CollectiveCost:

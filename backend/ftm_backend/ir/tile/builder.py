@@ -454,8 +454,7 @@ class TileBuilder(OperandWriter):
         Args:
             target: The buffer of the result.
             source: The buffer with what this process contributes.
-            kind: ``allreduce``, ``broadcast``, ``reduce``, ``allgather``, ``reducescatter`` or
-                ``alltoall``.
+            kind: One of `COLLECTIVE_KINDS`, in lower case.
             reduction: ``add``, ``mul``, ``min``, ``max`` or ``avg``; "" if it does not reduce.
             call: Symbol of the runtime scalar with the number of the collective.
         """

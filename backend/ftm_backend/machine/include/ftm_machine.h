@@ -154,6 +154,10 @@ enum ftm_collective_kind {
   FTM_ALL_GATHER = 3,
   FTM_REDUCE_SCATTER = 4,
   FTM_ALL_TO_ALL = 5,
+  FTM_GATHER = 6,
+  FTM_SCATTER = 7,
+  FTM_SEND = 8,
+  FTM_RECV = 9,
 };
 enum ftm_reduction {
   FTM_REDUCTION_NONE = -1,

@@ -148,7 +148,7 @@ class Loader : Declarations {
         program_->buffers[size_t(from.buffer)].type == program_->buffers[size_t(in.buffer)].type,
         "a collective on two types");
     const auto kind = int32_t(in.flags >> isa::kCollectiveBit);
-    require(kind <= FTM_ALL_TO_ALL, "the kind of a collective");
+    require(kind <= FTM_RECV, "the kind of a collective");
     return {
         kind,
         reduction(in.flags & ((1u << isa::kCollectiveBit) - 1)),

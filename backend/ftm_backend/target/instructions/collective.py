@@ -15,7 +15,18 @@ from ftm_backend.target.instruction import (
     OperandDef,
 )
 
-COLLECTIVE_KINDS = ("ALLREDUCE", "BROADCAST", "REDUCE", "ALLGATHER", "REDUCESCATTER", "ALLTOALL")
+COLLECTIVE_KINDS = (
+    "ALLREDUCE",
+    "BROADCAST",
+    "REDUCE",
+    "ALLGATHER",
+    "REDUCESCATTER",
+    "ALLTOALL",
+    "GATHER",
+    "SCATTER",
+    "SEND",
+    "RECV",
+)
 """In the order of ``enum ftm_collective_kind``."""
 
 _COST = Cost((("SBR", 1),), 1)
@@ -44,9 +55,12 @@ INSTRUCTIONS = (
         "for one process; the others get their own x. They combine by `.ADD`, `.MUL`, `.MIN`, "
         "`.MAX`, or `.AVG`, the sum divided by the number of processes. `.BROADCAST` gives each "
         "process the elements of one of them, and `.ALLGATHER` those of all processes, one after "
-        "the other. `.ALLTOALL` sends a part of x to each process. c is the number of the "
+        "the other. `.ALLTOALL` sends a part of x to each process. `.GATHER` is `.ALLGATHER` for "
+        "one process, and `.SCATTER` its inverse. `.SEND` sends x to one process, which gets it "
+        "by `.RECV`. A process that gets nothing has n = 0. One that contributes nothing gives "
+        "elements that are not read. c is the number of the "
         "collective. The caller of the program chooses it, a new one for each run, and knows by "
-        "it the group, the process that `.REDUCE` and `.BROADCAST` name, the sizes of parts and "
+        "it the group, the other process or the root, the sizes of parts and "
         "the time limit; 0 is a group of this process alone. Collectives start in the order in "
         "which the program executes them. x may be overwritten at once; y must not be read or "
         "written before `CWAIT c`. If the program does not wait for c, the collective is in flight "

@@ -85,9 +85,45 @@ class FusionPartitioner:
                 hard |= _makers(value)
             self._hard[s] = hard & self._position.keys()  # producers before a loop are complete
             self._soft[s] = (soft - hard) & self._position.keys()
+        self._send_before_waits(statements)
         order = _topological(statements, {s: self._soft[s] | self._hard[s] for s in statements})
         self._statements: list[Statement] = order
         self._position = {s: k for k, s in enumerate(order)}
+
+    def _send_before_waits(self, statements: Sequence[Statement]) -> None:
+        """Let readers of a collective's result need what starts without it: messages, mainly.
+
+        Example: ``b = recv(); use(b); send(a)``. If the program waited for b before it sends a, and
+        the other process needs a to compute b, both would wait forever. Collectives of all
+        processes need no such order, since all start them in the same one.
+        """
+        starts = [s for s in statements if s.op == COLLECTIVE_START]
+        kinds = [str(s.attributes["kind"]) for s in starts]
+        if not {"send", "recv"}.intersection(kinds):
+            return
+        number = {start: k for k, start in enumerate(starts)}
+        # statement -> the results that it depends on, as bits by the number of their collective
+        results: dict[Statement, int] = {}
+        # number of a collective -> the statements that read its result
+        readers: dict[int, list[Statement]] = {}
+        for s in statements:
+            results[s] = 0
+            for maker in self._soft[s] | self._hard[s]:
+                results[s] |= results[maker]
+                if maker.op == COLLECTIVE_WAIT:
+                    (start,) = self._soft[maker] | self._hard[maker]
+                    results[s] |= 1 << number[start]
+                    readers.setdefault(number[start], []).append(s)
+        for k, reading in readers.items():
+            independent = [
+                start
+                for start, kind in zip(starts, kinds, strict=True)
+                if kinds[k] == "recv" or kind == "send"
+                if not results[start] >> k & 1
+            ]
+            for s in reading:
+                self._hard[s].update(independent[-1:])
+                self._soft[s].difference_update(independent[-1:])
 
     def groups(self) -> list[FusionGroup]:
         """Return the groups, each after those that it reads."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ftm_backend.ir.linalg.affine import Affine, dot
 from ftm_backend.ir.linalg.function import (
+    COLLECTIVE_START,
     FunctionResult,
     LinalgFunction,
     SequentialLoop,
@@ -115,7 +116,8 @@ class KernelBuilder:
         self, result: FunctionResult, statement: Statement, members: set[Statement]
     ) -> Iterator[tuple[Value, Affine]]:
         """Yield the values that take the elements of a result, itself and updates, and where."""
-        if self._is_loaded(result.value, members):
+        is_collective = statement.op == COLLECTIVE_START  # it needs an address for its result
+        if is_collective or self._is_loaded(result.value, members):
             yield result.value, result.index
         for update, place in self._parts(result.value):
             index = dot(result.indices, place.strides, place.offset, len(statement.loops))
