@@ -9,7 +9,6 @@ import functools
 import signal
 import traceback
 from types import CodeType
-from typing import Any
 
 __all__ = ["is_from_signal_handler"]
 
@@ -20,7 +19,7 @@ def is_from_signal_handler(error: Exception) -> bool:
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
-def _code(handler: Any) -> CodeType | None:
+def _code(handler: object) -> CodeType | None:
     """Return the code object of a Python callable; None for other values."""
     while isinstance(handler, functools.partial):
         handler = handler.func

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, TextIO
 
 from ftm_backend.codegen.function_cache import FunctionStore
@@ -111,7 +111,9 @@ class Worker:
         with self._lock:
             self._start()
 
-    def compile(self, text: str, request: dict[str, Any], why: str = "") -> tuple[bytes, float]:
+    def compile(
+        self, text: str, request: Mapping[str, object], why: str = ""
+    ) -> tuple[bytes, float]:
         """Compile a trace.
 
         An asynchronous exception, such as KeyboardInterrupt, kills the process and is passed on.
@@ -251,7 +253,7 @@ class Worker:
 
     # --- request
 
-    def _compile(self, text: str, request: dict[str, Any], why: str) -> tuple[bytes, float]:
+    def _compile(self, text: str, request: Mapping[str, object], why: str) -> tuple[bytes, float]:
         self._start()
         assert self._process is not None
         self._requests += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from collections.abc import Mapping
 
 from ftm_backend.codegen.function_cache import FunctionStore
 from ftm_lazy.compile.worker import Worker
@@ -41,7 +41,9 @@ class WorkerPool:
         sources = {worker.source for worker in self._all if worker.source is not None}
         return sources.pop() if len(sources) == 1 else None
 
-    def compile(self, text: str, request: dict[str, Any], why: str = "") -> tuple[bytes, float]:
+    def compile(
+        self, text: str, request: Mapping[str, object], why: str = ""
+    ) -> tuple[bytes, float]:
         """Call `Worker.compile` on the first idle worker; wait for one if all are busy."""
         with self._changed:
             self._changed.wait_for(lambda: self._idle)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ftm_backend.ir.trace.trace import Node, Operand, Ref, TensorType, Trace
 from ftm_backend.symbolic import SymInt, new_symbol, size_hint
@@ -137,7 +137,7 @@ def _insert(trace: Trace, windows: Sequence[_Window]) -> Trace:
     nodes: list[Node] = []
     number = len(params)
     pending = sorted(windows, reverse=True)
-    wholes: dict[int, Any] = {}
+    wholes: dict[int, SymInt] = {}
     for position, node in enumerate(trace.nodes):
         while pending and pending[-1].position == position:
             _, parameter, dim = pending.pop()

@@ -6,7 +6,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ftm_backend.ir.trace.shape_family import NumberPlaces, relation_of
 from ftm_backend.ir.trace.trace import Trace
@@ -70,7 +69,7 @@ class TraceFamily:
     failures: int = 0
     waited: int = 0
     far: set[tuple[int, ...]] = field(default_factory=set)
-    expectations: deque[tuple[Any, ...]] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
+    expectations: deque[tuple[object, ...]] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
 
     @property
     def bytes(self) -> int:
