@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-__all__ = ["remove_abandoned", "replacing"]
-
 _WITHOUT_LOCKS = 3600.0
 """Age in seconds at which a partial file counts as abandoned if the file system has no locks."""
 

@@ -27,18 +27,6 @@ from typing import Any, NoReturn, Protocol
 from ftm_backend import safe_names
 from ftm_backend.optional_packages import MissingPackageError
 
-__all__ = [
-    "MOST_CORES",
-    "Parser",
-    "UserError",
-    "bounded",
-    "command",
-    "naming",
-    "note",
-    "say",
-    "version",
-]
-
 MOST_CORES = 256
 """Maximum number of cores of a machine, see ``ftm_config`` in ``ftm_machine.h``."""
 

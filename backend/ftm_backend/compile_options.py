@@ -7,8 +7,6 @@ from typing import Any
 
 from ftm_backend.target import tuning
 
-__all__ = ["CompileOptions"]
-
 
 def _decides(default: object) -> Any:
     """Declare a field that changes the compiled program."""

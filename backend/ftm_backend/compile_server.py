@@ -40,8 +40,6 @@ from typing import Any, BinaryIO
 
 from ftm_backend import plugins
 
-__all__ = ["join", "main", "pack", "source_hash", "split", "unpack"]
-
 _PREFIX = struct.Struct("<IQ")  # bytes of the header, bytes of the body
 _GRACE = 10.0  # seconds after the client's own time limit
 

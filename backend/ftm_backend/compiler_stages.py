@@ -26,8 +26,6 @@ from ftm_backend.midend import pipeline
 from ftm_backend.pass_manager import IRFormat, Pass
 from ftm_backend.target import presets
 
-__all__ = ["MIDEND_STAGES", "STAGES", "CompilerStage", "guess_stage", "position", "stages"]
-
 _STAGE_NAME = re.compile(r'ftm\.stage = "([\w-]+)"')
 
 

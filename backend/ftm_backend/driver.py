@@ -33,8 +33,6 @@ from ftm_backend.midend.transforms.fusion import fusion_cache
 from ftm_backend.pass_manager import FunctionError, VerifyError, changes
 from ftm_backend.target import presets, tuning
 
-__all__ = ["CompileError", "compile", "forget", "infer_sizes", "run_from"]
-
 
 class CompileError(Exception):
     """A stage failed; the message has the stage, the reason and the command that replays it."""

@@ -11,27 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = [
-    "ALL",
-    "BOOL",
-    "COMPLEX",
-    "DTYPES",
-    "FLOATS",
-    "HALVES",
-    "INTS",
-    "MACHINE",
-    "NUMBERS",
-    "PART",
-    "STORED",
-    "DTypeInfo",
-    "by_number",
-    "compute_dtype",
-    "info",
-    "memory",
-    "promote",
-    "promote_operands",
-]
-
 
 @dataclass(frozen=True)
 class DTypeInfo:

@@ -19,8 +19,6 @@ from ftm_backend.ir.asm.call_names import with_call_names
 from ftm_backend.ir.trace.op_labels import kernel_labels
 from ftm_backend.ir.trace.trace import Trace
 
-__all__ = ["Executable"]
-
 _FORMAT = "ftm-executable"
 _VERSION = 1
 _MOST_TEXT = 1 << 29  # bytes of all texts together, uncompressed

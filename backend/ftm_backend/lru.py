@@ -7,8 +7,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["KEPT_PROGRAMS", "PROGRAMS", "LRUCache", "ProgramClock"]
-
 V = TypeVar("V")
 
 KEPT_PROGRAMS = 256

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 from typing import Any, Protocol
 
-__all__ = ["Attribute", "Block", "Module", "Operation", "Region", "Type", "Value"]
-
 Attribute = Any
 Type = Any
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["PACKAGES", "MissingPackageError", "needed"]
-
 PACKAGES = {
     "torch_mlir": ("torch-mlir", "torch-ftm[mlir]"),
     "libcst": ("libcst", "torch-ftm[migrate]"),

@@ -10,22 +10,6 @@ from typing import Any
 
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = [
-    "COPYING_CORES",
-    "OVERLAPPING_DMA",
-    "SEVERAL_CORES",
-    "Conversion",
-    "FunctionError",
-    "IRFormat",
-    "Pass",
-    "Requirement",
-    "VerifyError",
-    "changes",
-    "converts",
-    "in_place",
-    "select",
-]
-
 
 class VerifyError(Exception):
     """A pass returned a value that breaks a rule of its IR."""

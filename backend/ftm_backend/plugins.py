@@ -16,8 +16,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["GROUP", "PluginError", "identity", "load"]
-
 GROUP = "ftm.ops"
 """The entry point group; each entry point names a module."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["InvalidName", "file_in", "is_printable", "printable", "shortened"]
-
 _LONGEST = 200
 """Maximum length in bytes of a name in a file name; file systems allow 255 with the suffix."""
 

@@ -8,8 +8,6 @@ import torch
 
 from ftm_lazy.device.device_name import NAME
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
-
 
 class autocast(torch.amp.autocast_mode.autocast):  # noqa: N801  (the name in torch.amp)
     """`torch.autocast` with ``device_type="ftm"``.

@@ -6,8 +6,6 @@ import torch
 
 from ftm_lazy.device.device_name import NAME
 
-__all__ = ["is_default"]
-
 
 def is_default() -> bool:
     """Return whether the user has made ftm the default.

@@ -21,8 +21,6 @@ from ftm_lazy.device.registration import was_used
 from ftm_lazy.integrations import import_hooks
 from ftm_lazy.torch_version import private_names
 
-__all__ = ["install"]
-
 
 class _BackendConfig(Protocol):
     """What is used of ``torch.distributed.distributed_c10d.BackendConfig``."""

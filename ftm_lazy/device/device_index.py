@@ -12,15 +12,6 @@ import torch
 from ftm_lazy import _C
 from ftm_lazy.device.device_name import NAME
 
-__all__ = [
-    "Device",
-    "device_count",
-    "index_of",
-    "provide",
-    "requested_count",
-    "set_requested_count",
-]
-
 Device: TypeAlias = torch.device | str | int | None
 """A device argument; None means the current device."""
 

@@ -12,8 +12,6 @@ import re
 import torch
 from torch.utils import backend_registration
 
-__all__ = ["NAME", "add_methods"]
-
 NAME = os.environ.get("FTM_DEVICE_NAME") or "ftm"
 """The device type, as in ``torch.device(NAME, 0)``."""
 

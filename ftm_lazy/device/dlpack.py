@@ -14,8 +14,6 @@ from torch.utils.dlpack import DLDeviceType
 from ftm_lazy import _C
 from ftm_lazy.device.device_name import NAME
 
-__all__ = ["install"]
-
 CPU = (int(DLDeviceType.kDLCPU), 0)
 
 

@@ -18,25 +18,6 @@ from ftm_lazy.device.device_index import Device, index_of
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.torch_version import private_names
 
-__all__ = [
-    "device_memory_used",
-    "empty_cache",
-    "get_memory_info",
-    "get_per_process_memory_fraction",
-    "max_memory_allocated",
-    "max_memory_reserved",
-    "mem_get_info",
-    "memory_allocated",
-    "memory_reserved",
-    "memory_snapshot",
-    "memory_stats",
-    "memory_stats_as_nested_dict",
-    "memory_summary",
-    "reset_accumulated_memory_stats",
-    "reset_peak_memory_stats",
-    "set_per_process_memory_fraction",
-]
-
 SMALL_BLOCK = 1 << 20
 """Bytes of the largest block in the pool of small ones (kSmall in csrc/memory/memory_pool.cpp)."""
 

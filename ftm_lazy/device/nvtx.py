@@ -14,8 +14,6 @@ from contextlib import contextmanager
 
 from torch.profiler import record_function
 
-__all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]
-
 
 class _Stack(threading.local):
     def __init__(self) -> None:

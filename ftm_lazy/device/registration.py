@@ -25,15 +25,6 @@ import typing_extensions
 
 from ftm_lazy.torch_version import supported
 
-__all__ = [
-    "end_step",
-    "hold_steps",
-    "initialize",
-    "is_initialized",
-    "register",
-    "was_used",
-]
-
 _REINSTALL = "run `pip install --no-build-isolation --force-reinstall --no-deps .` in ftm's sources"
 
 _EXIT_PATIENCE = 60.0

@@ -13,16 +13,6 @@ import torch
 from ftm_lazy.device.device_index import index_of
 from ftm_lazy.device.device_name import NAME
 
-__all__ = [
-    "Event",
-    "Stream",
-    "StreamContext",
-    "current_stream",
-    "default_stream",
-    "set_stream",
-    "stream",
-]
-
 
 class _OfDevice(type):
     """Metaclass whose `isinstance` accepts PyTorch's own streams and events of device ftm."""

@@ -18,8 +18,6 @@ from ftm_lazy.frontends.fx_graph import CompiledGraph
 from ftm_lazy.torch_version import private_names
 from ftm_lazy.torch_version.aot_metadata import ViewAndMutationMeta, is_plain
 
-__all__ = ["GraphCache", "bypass_wrappers"]
-
 
 class GraphCache:
     """The graphs that AOTAutograd has compiled for one Dynamo graph.

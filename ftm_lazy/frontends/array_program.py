@@ -16,8 +16,6 @@ from ftm_backend.dtypes import DTYPES
 from ftm_lazy.compile.recorded_trace import trace_of
 from ftm_lazy.frontends.captured_model import CapturedModel
 
-__all__ = ["DTYPES_OF_TORCH", "ArrayProgram", "flat_bytes", "from_bytes"]
-
 
 class ArrayProgram:
     """Maps a model's tensors to the arrays of its program, and back.

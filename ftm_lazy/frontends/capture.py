@@ -18,17 +18,6 @@ from ftm_lazy.device.device_name import NAME
 from ftm_lazy.device.registration import initialize
 from ftm_lazy.torch_version import private_names
 
-__all__ = [
-    "DEVICE",
-    "CaptureError",
-    "capture",
-    "capturing",
-    "check_in_memory",
-    "on_device",
-    "placeholder_like",
-    "resolved",
-]
-
 DEVICE = torch.device(NAME, 0)
 
 

@@ -33,8 +33,6 @@ from ftm_lazy.frontends.capture import (
 )
 from ftm_lazy.frontends.graph_partition import call_node
 
-__all__ = ["CapturedModel", "capture_model", "exported_arguments"]
-
 
 class DataDependentError(CaptureError):
     """The model reads the value of a tensor."""

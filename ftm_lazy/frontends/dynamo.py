@@ -27,8 +27,6 @@ from ftm_lazy.frontends.aot_fast_path import GraphCache, bypass_wrappers
 from ftm_lazy.frontends.fx_graph import CompiledGraph
 from ftm_lazy.torch_version import private_names
 
-__all__ = ["TorchCompileBackend", "backend"]
-
 _graphs = torch._logging.getArtifactLogger(__name__, "aot_graphs")
 _stages = logging.getLogger(__name__)
 

@@ -19,8 +19,6 @@ from ftm_lazy.frontends.captured_model import capture_model, exported_arguments
 from ftm_lazy.frontends.package import check_machine, compile_trace, dtype_token
 from ftm_lazy.frontends.validate import ValidationReport, validate
 
-__all__ = ["FTMCompiler"]
-
 Model: TypeAlias = torch.nn.Module | ExportedProgram | object
 
 

@@ -15,8 +15,6 @@ from ftm_lazy.device.device_name import NAME
 from ftm_lazy.device.registration import end_step
 from ftm_lazy.frontends.graph_partition import CompiledSegment, Environment, FallbackCall
 
-__all__ = ["CompiledGraph"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -28,8 +28,6 @@ from ftm_lazy.frontends.capture import (
     resolved,
 )
 
-__all__ = ["CompiledSegment", "Environment", "FallbackCall", "call_node"]
-
 Environment = dict[Node, object]
 """Node to its value, while a later node needs it."""
 

@@ -19,8 +19,6 @@ from ftm_lazy.compile import compile_client
 from ftm_lazy.frontends.array_program import DTYPES_OF_TORCH, ArrayProgram
 from ftm_lazy.frontends.captured_model import CapturedModel, capture_model
 
-__all__ = ["check_machine", "compile_trace", "dtype_token", "package"]
-
 
 def package(
     model: ExportedProgram | CapturedModel, path: str | Path, *, machine: str | None = None

@@ -25,8 +25,6 @@ from ftm_lazy.frontends.captured_model import capture_model
 from ftm_lazy.frontends.dynamo import TorchCompileBackend
 from ftm_lazy.frontends.package import package
 
-__all__ = ["DynamoTestConfig", "ExportTestConfig", "LazyTestConfig"]
-
 
 class _TraceItem(Protocol):
     """What is used of torch-mlir's ``TraceItem``."""

@@ -23,15 +23,6 @@ from ftm_lazy.frontends.array_program import ArrayProgram
 from ftm_lazy.frontends.captured_model import CapturedModel
 from ftm_lazy.frontends.package import compile_trace
 
-__all__ = [
-    "StageBoundary",
-    "ValidationReport",
-    "run_assembly",
-    "run_linalg",
-    "run_torch_dialect",
-    "validate",
-]
-
 
 @dataclass(frozen=True)
 class StageBoundary:

@@ -13,8 +13,6 @@ import torch
 
 from ftm_lazy.torch_version import private_names
 
-__all__ = ["install"]
-
 
 def _device(index: int | None) -> torch.device:
     if index == -1:

@@ -19,8 +19,6 @@ from ftm_lazy import _C
 from ftm_lazy.device.torch_ftm import get_rng_state, set_rng_state
 from ftm_lazy.torch_version import private_names
 
-__all__ = ["defer_stop"]
-
 
 class _Later:
     """A value of this step that the next step reads, with the names of a tensor on the host."""

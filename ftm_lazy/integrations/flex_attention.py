@@ -14,8 +14,6 @@ from ftm_lazy.device.device_name import NAME
 from ftm_lazy.integrations import import_hooks
 from ftm_lazy.torch_version import private_names
 
-__all__ = ["install"]
-
 
 def install() -> None:
     """Patch PyTorch's modules, now or when they are imported."""

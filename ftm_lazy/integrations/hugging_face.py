@@ -22,8 +22,6 @@ from ftm_lazy.device.default_device import is_default
 from ftm_lazy.integrations import deferred_stop, import_hooks
 from ftm_lazy.torch_version import private_names
 
-__all__ = ["install"]
-
 
 def _name() -> str:
     """Return the device type's name in this process."""

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
-__all__ = ["patch"]
-
 
 class _AfterImport(importlib.abc.MetaPathFinder):
     """Wraps the loaders that other finders return, so that patches run after the module.

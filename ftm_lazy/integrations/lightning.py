@@ -18,8 +18,6 @@ from ftm_lazy.device.default_device import is_default
 from ftm_lazy.integrations import import_hooks
 from ftm_lazy.torch_version import private_names
 
-__all__ = ["install"]
-
 _MIXED = ("16-mixed", "bf16-mixed")
 
 

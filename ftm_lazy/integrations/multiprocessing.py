@@ -19,8 +19,6 @@ from torch.multiprocessing import reductions
 
 from ftm_lazy.device.device_name import NAME
 
-__all__ = ["install"]
-
 Reduced: TypeAlias = tuple[Callable[..., object], tuple[object, ...]]
 Storage: TypeAlias = torch.UntypedStorage
 

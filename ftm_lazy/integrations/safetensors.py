@@ -15,8 +15,6 @@ import torch
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.integrations import import_hooks
 
-__all__ = ["install"]
-
 
 def install() -> None:
     """Patch the library, now or when it is imported."""

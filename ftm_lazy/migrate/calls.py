@@ -20,8 +20,6 @@ from ftm_lazy.migrate.torch_xla_rewrites import (
     RenameRule,
 )
 
-__all__ = ["CallRewriter"]
-
 _DEVICE_KEYWORDS = ("device", "device_type", "map_location", "backend")
 _DEVICE_FUNCTIONS = (
     "torch.device",

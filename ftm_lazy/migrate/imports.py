@@ -9,8 +9,6 @@ from libcst.metadata import ParentNodeProvider, QualifiedNameProvider, Qualified
 from ftm_lazy.migrate.inserted_helpers import HELPERS
 from ftm_lazy.migrate.remove_empty_statements import GONE, lines_above, without_empty
 
-__all__ = ["ImportRewriter", "NameUses"]
-
 
 class NameUses(cst.CSTVisitor):
     """Collects the local names, such as ``xm``, of torch_xla's modules that are still used."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ftm_lazy.migrate.torch_xla_rewrites import DEVICE
 
-__all__ = ["HELPERS", "needed"]
-
 HELPERS: dict[str, tuple[tuple[str, ...], str]] = {
     "process_rank": (
         (),

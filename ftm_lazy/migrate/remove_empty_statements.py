@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-__all__ = ["GONE", "without_empty"]
-
 GONE = cst.Expr(cst.Name("gone"))
 """Placeholder statement of an empty line, compared by identity.
 

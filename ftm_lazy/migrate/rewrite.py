@@ -13,8 +13,6 @@ from ftm_lazy.migrate.inserted_helpers import HELPERS, needed
 from ftm_lazy.migrate.sharding import Sharding
 from ftm_lazy.migrate.torch_xla_rewrites import SEVERAL
 
-__all__ = ["MigrateError", "Migrated", "migrate"]
-
 
 class MigrateError(ValueError):
     """A source cannot be migrated; the message has the reason."""

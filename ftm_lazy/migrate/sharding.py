@@ -10,8 +10,6 @@ from __future__ import annotations
 import libcst as cst
 from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameProvider
 
-__all__ = ["POLICIES", "WRAPPERS", "Sharding", "sharded"]
-
 _FSDP = "torch_xla.distributed.fsdp"
 WRAPPERS = (
     f"{_FSDP}.XlaFullyShardedDataParallel",

@@ -9,17 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "CALLS",
-    "DEVICE",
-    "REFERENCES",
-    "REMOVED",
-    "SEVERAL",
-    "TOGETHER",
-    "UNWRAPPED",
-    "RenameRule",
-]
-
 DEVICE = "ftm"
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from ftm_lazy.profiler.events import Events, HostEvent
 from ftm_lazy.profiler.steps import Step
 
-__all__ = ["Advice", "advice_of"]
-
 
 @dataclass(frozen=True)
 class Advice:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ftm_lazy.profiler.steps import Step
     from ftm_lazy.profiler.views import KernelTotal
 
-__all__ = ["memory_chart", "module_flame", "roofline", "round_ticks", "timeline"]
 
 WIDTH, LEFT = 1200, 110
 _ROW = 26

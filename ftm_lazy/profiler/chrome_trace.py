@@ -6,8 +6,6 @@ import os
 
 from ftm_lazy.profiler.events import Events
 
-__all__ = ["render"]
-
 _DEVICE = 1
 _PROGRAMS, _KERNELS, _FIRST_CORE = 0, 1, 2
 

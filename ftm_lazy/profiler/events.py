@@ -8,17 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = [
-    "CoreSpan",
-    "Events",
-    "HostEvent",
-    "Kernel",
-    "MemoryEvent",
-    "Origin",
-    "Run",
-    "short_line",
-]
-
 
 class Origin(NamedTuple):
     """Where an operation was recorded: module path, Python line, and whether it is backward."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ftm_lazy.profiler.steps import Step
     from ftm_lazy.profiler.views import Profile
 
-__all__ = ["render"]
 
 _SHOWN = 30
 _STYLE = """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["MOST_ADVICE", "last_advice", "set_last_advice"]
-
 MOST_ADVICE = 3
 """Findings in summaries."""
 

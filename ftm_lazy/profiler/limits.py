@@ -12,8 +12,6 @@ from ftm_lazy import _C
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.profiler.events import Events, Kernel
 
-__all__ = ["Limits", "bound_of", "measured_limits"]
-
 
 @dataclass(frozen=True)
 class Limits:

@@ -13,8 +13,6 @@ from ftm_lazy import _C
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.profiler.events import Events, MemoryEvent
 
-__all__ = ["Holding", "MemoryPeak", "classify_blocks", "memory_line", "peak_of"]
-
 Owners = Mapping[int, str]
 """Address of a block to what holds it at the end of the profile."""
 

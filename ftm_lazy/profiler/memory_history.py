@@ -17,8 +17,6 @@ from ftm_lazy.device.memory import memory_snapshot
 from ftm_lazy.profiler import module_hooks
 from ftm_lazy.profiler.events import Events, MemoryEvent, Run
 
-__all__ = ["dump_snapshot", "record_memory_history", "snapshot"]
-
 _since: int | None = None
 
 

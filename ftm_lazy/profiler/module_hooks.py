@@ -17,8 +17,6 @@ from torch.optim import optimizer as optimizer_hooks
 
 from ftm_lazy import _C
 
-__all__ = ["install", "remove"]
-
 _paths: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
 _handles: list[torch.utils.hooks.RemovableHandle] = []
 _users = 0

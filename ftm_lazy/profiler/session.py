@@ -14,8 +14,6 @@ from ftm_lazy.profiler.last_profile import set_last_advice
 from ftm_lazy.profiler.memory import classify_blocks
 from ftm_lazy.profiler.views import Profile
 
-__all__ = ["profile"]
-
 
 @contextmanager
 def profile() -> Iterator[Profile]:

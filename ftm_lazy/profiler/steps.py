@@ -8,8 +8,6 @@ from itertools import pairwise
 
 from ftm_lazy.profiler.events import Events
 
-__all__ = ["Step", "steps_of"]
-
 
 @dataclass(frozen=True)
 class Step:

@@ -18,8 +18,6 @@ from ftm_lazy.profiler.limits import bound_of, measured_limits
 from ftm_lazy.profiler.memory import MemoryPeak, Owners, memory_line, peak_of
 from ftm_lazy.profiler.steps import Step, steps_of
 
-__all__ = ["KernelTotal", "Profile"]
-
 _SHOWN_KERNELS = 10
 _SHOWN_STEPS = 8
 _SHOWN_HOLDINGS = 6

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from ftm_backend.cli import Parser, UserError, command, naming, note, say
 
-__all__ = ["main", "parser"]
-
 _EPILOG = """\
 examples:
   ftm cache                            each program and function: size, last use, machine

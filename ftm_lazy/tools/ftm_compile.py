@@ -18,7 +18,6 @@ from ftm_backend.tools.input_files import check_fits_memory, check_regular, nami
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["main", "parser"]
 
 _EPILOG = """\
 examples:

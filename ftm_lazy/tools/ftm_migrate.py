@@ -12,8 +12,6 @@ from ftm_backend.cli import Parser, UserError, command, note, say
 from ftm_backend.safe_names import printable
 from ftm_backend.tools.input_files import read_bytes
 
-__all__ = ["main", "parser"]
-
 
 def parser() -> Parser:
     """Return the command's parser."""

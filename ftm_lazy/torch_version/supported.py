@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-__all__ = ["BUILD_RECORD", "SUPPORTED", "built_for", "mismatch", "release", "wheel_version"]
-
 SUPPORTED = ("2.13.0", "2.14.1")
 """Versions that the sources compile for and are tested with, oldest first."""
 

@@ -24,8 +24,6 @@ from ftm_backend.ir.asm.program import AsmProgram
 from ftm_backend.symbolic import SymbolicExpressionError, compile_expressions, round_to_dtype
 from ftm_backend.target.element_types import BY_TOKEN
 
-__all__ = ["ImageTemplate", "TemplateError", "assemble"]
-
 _HOLDS: dict[str, Callable[[int], bool]] = {
     "==": lambda n: n == 0,
     "!=": lambda n: n != 0,

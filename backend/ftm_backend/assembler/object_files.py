@@ -16,8 +16,6 @@ import numpy as np
 from ftm_backend.assembler import image_layout
 from ftm_backend.target.instruction_table import OPCODES
 
-__all__ = ["TYPES", "Bases", "ObjectFile", "make_object"]
-
 Bases = dict[str, int]
 """Index of a function's first record in each section.
 

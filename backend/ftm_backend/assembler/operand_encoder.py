@@ -13,8 +13,6 @@ from ftm_backend.symbolic import is_integer
 from ftm_backend.target import instruction as i
 from ftm_backend.target.element_types import SCALAR_REGISTERS, same_elements
 
-__all__ = ["ZERO", "OperandEncoder", "Value"]
-
 Value = tuple[int, int, int]
 """Immediate, register, scalar: the fields of a Value record."""
 

@@ -11,8 +11,6 @@ from ftm_backend.target.element_types import ACCUMULATORS
 if TYPE_CHECKING:
     from ftm_backend.assembler.operand_encoder import OperandEncoder, Value
 
-__all__ = ["CHECKS"]
-
 
 def _transfer(e: OperandEncoder, item: p.AsmInstruction, values: list[Value]) -> None:
     store = item.name in ("DST", "DSC")

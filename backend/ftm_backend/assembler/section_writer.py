@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from ftm_backend.assembler.image_layout import C_TYPES, LayoutRecord
 from ftm_backend.symbolic import FloatBits, SymInt, current_env
 
-__all__ = ["Relocation", "SectionWriter"]
-
 _RELOCATED_WIDTHS = (4, 8)
 
 

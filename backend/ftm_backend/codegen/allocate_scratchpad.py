@@ -37,8 +37,6 @@ from ftm_backend.symbolic import (
 )
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["LiveInterval", "fits", "live_intervals", "place", "plan"]
-
 
 @dataclass(frozen=True)
 class LiveInterval:

@@ -24,8 +24,6 @@ from ftm_backend.symbolic import SymInt
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES
 
-__all__ = ["ArenaLifetimes", "ArenaValue", "Residency"]
-
 
 @dataclass(frozen=True, eq=False)
 class _Use:

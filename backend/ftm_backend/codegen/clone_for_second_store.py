@@ -18,8 +18,6 @@ from ftm_backend.ir.tile.kernel_tree import (
 )
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 
-__all__ = ["rebind", "store_to_copy"]
-
 
 def store_to_copy(program: TileProgram, call: TileInstruction, symbol: str, copy: str) -> None:
     """Make a call store what it stores to buffer ``symbol`` to buffer ``copy`` as well."""

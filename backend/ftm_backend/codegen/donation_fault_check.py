@@ -19,8 +19,6 @@ from ftm_backend.ir.tile.kernel_tree import (
 )
 from ftm_backend.ir.tile.program import CompiledFunction
 
-__all__ = ["check_donation"]
-
 Call = tuple[str, ...]
 """The called function, then the buffers and scalars that are bound."""
 

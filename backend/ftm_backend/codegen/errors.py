@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ftm_backend.pass_manager import FunctionError
 
-__all__ = ["CodegenError"]
-
 
 class CodegenError(FunctionError):
     """No assembly can be emitted for a function."""

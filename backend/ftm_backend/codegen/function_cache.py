@@ -20,8 +20,6 @@ from ftm_backend.ir.asm.parser import parse_function
 from ftm_backend.ir.tile.program import CompiledFunction
 from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
 
-__all__ = ["KNOWN", "KNOWN_SIZE", "FunctionStore", "fetch", "store"]
-
 KNOWN_SIZE = 1 << 27
 KNOWN: LRUCache[CompiledFunction] = LRUCache(KNOWN_SIZE, kept_programs=KEPT_PROGRAMS)
 """Functions that this process has compiled, by key; the size is in bytes."""

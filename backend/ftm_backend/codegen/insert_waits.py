@@ -28,8 +28,6 @@ from ftm_backend.ir.tile.kernel_tree import (
 )
 from ftm_backend.symbolic import statically_known_nonnegative
 
-__all__ = ["insert_waits"]
-
 InFlight = tuple[TileDecl, "Expr | None", str]
 """A transfer: tile, slot (None: any slot of the ring), ``load`` or ``store``."""
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from ftm_backend.ir.asm import program as p
 from ftm_backend.target.element_types import SCALAR_REGISTERS
 
-__all__ = ["VIRTUAL", "CodeItem", "OutOfRegisters", "allocate"]
-
 VIRTUAL = SCALAR_REGISTERS
 """Number of the first virtual register."""
 

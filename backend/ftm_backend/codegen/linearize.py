@@ -32,8 +32,6 @@ from ftm_backend.ir.tile.kernel_tree import (
 from ftm_backend.symbolic import as_integer, statically_known_equal, statically_known_nonnegative
 from ftm_backend.target.element_types import SCALAR_REGISTERS
 
-__all__ = ["write"]
-
 CALLER_REGISTERS = 8
 """The last registers are reserved for functions that call others.
 

@@ -39,8 +39,6 @@ from ftm_backend.ir.tile.program import TileProgram
 from ftm_backend.symbolic import SymInt
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["BufferAliases", "overlap"]
-
 
 class BufferAliases:
     """Alias analysis of DDR buffers: which of them may share memory."""

@@ -20,8 +20,6 @@ from ftm_backend.pass_manager import (
 )
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["EMIT", "PASSES", "pipeline", "run"]
-
 _TILES = IRFormat("tiles", print_tiles, lambda content, machine: read_tiles(content), ".tiles")
 _ASSEMBLY = IRFormat(
     "asm", lambda program, stage: str(program), lambda text, machine: parse(text), ".lan"

@@ -25,8 +25,6 @@ from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["promote_to_gsm"]
-
 _POWERS = (0.25, 0.5)
 """Exponents of the lifetime in the greedy order; both are tried, since neither is always better."""
 _LAUNCHES = 64

@@ -22,8 +22,6 @@ from ftm_backend.target.instruction import InstructionDef
 from ftm_backend.target.instruction_table import INSTRUCTIONS
 from ftm_backend.torch_mlir import execution_engine
 
-__all__ = ["models", "run_all"]
-
 # Others: 1e-4. Machines differ in the order of summation and in elementary functions.
 _TOLERANCE = {"f16": 2e-3, "bf16": 2e-2}
 _RUNS = 5  # runs of a model; the fastest one counts

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, INTS
 
-__all__ = ["traces"]
-
 _UNARY = (
     "exp",
     "log1p",

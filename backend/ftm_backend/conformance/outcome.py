@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["CheckOutcome", "report"]
-
 
 @dataclass(frozen=True)
 class CheckOutcome:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 
-__all__ = ["wrap_markdown"]
-
 _COLUMNS = 100
 _MARKER = re.compile(r"(?:[-*]|\d+\.) ")
 

@@ -14,8 +14,6 @@ from typing import Any
 from ftm_backend.dtypes import info
 from ftm_backend.frontend import scalar_math as e
 
-__all__ = ["ChebyshevFit", "integral", "polynomial"]
-
 
 class ChebyshevFit:
     """A function on ``[low, high]`` as a sum of Chebyshev polynomials.

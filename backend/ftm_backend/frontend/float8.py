@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ftm_backend.frontend.scalar_expr import ScalarExpr
 
-__all__ = ["FORMATS", "Float8Format", "decode", "encode"]
 
 _SIGN = 1 << 31  # of an f32
 _INFINITY = 0xFF << 23

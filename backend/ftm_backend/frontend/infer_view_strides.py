@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ftm_backend.symbolic import SymInt, divides, size_hint
 
-__all__ = ["view_arguments"]
-
 
 def view_arguments(
     base: Sequence[int],

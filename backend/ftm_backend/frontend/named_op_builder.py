@@ -12,8 +12,6 @@ from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.named_ops import named_statement
 from ftm_backend.ir.linalg.strided_layout import Strided
 
-__all__ = ["contraction", "pad"]
-
 
 def contraction(
     b: LinalgBuilder,

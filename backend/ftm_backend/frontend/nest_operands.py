@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from ftm_backend.frontend.strided_value import StridedValue
 from ftm_backend.ir.linalg.affine import Affine
 
-__all__ = ["Index", "LoopInput", "LoopOutput", "OperandDim", "affine"]
-
 
 @dataclass(frozen=True, slots=True)
 class OperandDim:

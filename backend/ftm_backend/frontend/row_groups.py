@@ -13,8 +13,6 @@ from typing import NamedTuple
 from ftm_backend.ir.trace.trace import TensorType
 from ftm_backend.symbolic import SymInt, size_hint
 
-__all__ = ["GroupOffset", "GroupOffsets", "groups_of_params"]
-
 
 class GroupOffset(NamedTuple):
     """The group that a window shows.

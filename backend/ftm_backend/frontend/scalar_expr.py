@@ -16,8 +16,6 @@ from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.linalg.scalar_nodes import operation
 from ftm_backend.symbolic import SymFloat, SymInt, round_to_dtype
 
-__all__ = ["Number", "ScalarEmitter", "ScalarExpr", "where"]
-
 _Names = dict[str, tuple[str | None, str, str]]
 
 _BINARY: _Names = {  # float, integer, bool

@@ -9,8 +9,6 @@ from ftm_backend.ir.linalg import function
 from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.symbolic import statically_known_equal, statically_known_nonnegative
 
-__all__ = ["LoopIteration", "repeat"]
-
 
 class LoopIteration:
     """Reads and writes rows in the body of `repeat`.

@@ -12,8 +12,6 @@ from ftm_backend.ir.linalg import function
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.ir.trace.trace import TensorType
 
-__all__ = ["StridedValue"]
-
 
 class StridedValue:
     """A tensor: a strided access into the flat buffer of a base tensor.

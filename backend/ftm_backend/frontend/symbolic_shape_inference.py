@@ -33,8 +33,6 @@ from ftm_backend.symbolic import (
     substitute,
 )
 
-__all__ = ["infer_sizes"]
-
 _COUNT_ARGUMENTS = SIZE_ARGUMENTS - {"k"}
 """Arguments that may be equal to a size for a reason; ``topk``'s k is the user's choice."""
 _COPY_OPS = frozenset({"aten::index_copy", "aten::index_add"})

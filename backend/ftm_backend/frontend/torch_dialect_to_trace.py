@@ -14,8 +14,6 @@ from ftm_backend.frontend.trace_to_torch_dialect import ARGS_ATTRIBUTE, operand_
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 from ftm_backend.mlir_stubs import Module, Operation, Type
 
-__all__ = ["read_torch"]
-
 _VTENSOR = re.compile(r"!torch\.vtensor<\[([\d,]*)\],(.+)>")
 _TOKENS = {facts.torch: token for token, facts in dtypes.DTYPES.items()}
 _CONSTANTS = frozenset(f"torch.constant.{kind}" for kind in ("int", "float", "bool", "str", "none"))

@@ -19,8 +19,6 @@ from ftm_backend.ir.linalg.strided_layout import Strided, decompose
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 from ftm_backend.mlir_stubs import Module, Operation, Type, Value
 
-__all__ = ["ARGS_ATTRIBUTE", "MEMORY_FORMATS", "import_trace", "operand_names"]
-
 ARGS_ATTRIBUTE = "args"
 """Attribute of ``torch.operator`` with the names of its operands."""
 

@@ -21,8 +21,6 @@ from typing import NamedTuple
 from ftm_backend.target.presets import MachineParameters
 from ftm_backend.target.presets.fabric import Fabric
 
-__all__ = ["KINDS", "CollectiveCost", "Peers", "algorithms", "collective_cost"]
-
 
 class CollectiveCost(NamedTuple):
     """Time of a collective in seconds, and the algorithm that takes it."""

@@ -14,8 +14,6 @@ from typing import NamedTuple
 from ftm_backend.perf_model.events import CollectiveEvent, CollectiveWaitEvent
 from ftm_backend.perf_model.timeline import Timeline
 
-__all__ = ["CommunicationPhase", "CommunicationPoint", "CommunicationTime", "StepLog", "replay"]
-
 
 class CommunicationPoint(NamedTuple):
     """A core starts a collective or waits for one, ``time`` cycles after its phase begins."""

@@ -22,8 +22,6 @@ from ftm_backend.target.element_types import BY_NUMBER, SCALAR_REGISTERS
 from ftm_backend.target.instruction_table import INSTRUCTIONS, OPCODES
 from ftm_backend.target.instructions.collective import COLLECTIVE_KINDS
 
-__all__ = ["NAMES", "TILE_INSTRUCTIONS", "CoreModel"]
-
 _OP = OPCODES
 NAMES = [row.name for row in INSTRUCTIONS]
 _TA, _TB, _DOWN, _ZIP = (1 << FLAGS.index(name) for name in ("TA", "TB", "DOWN", "ZIP"))

@@ -9,8 +9,6 @@ from ftm_backend.perf_model.map_costs import map_cost
 from ftm_backend.target.element_types import BY_NUMBER, SPACES
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["DecodedImage"]
-
 _GSM, _INPUT = (BUFFER_KINDS.index(kind) for kind in ("GSM", "INPUT"))
 
 

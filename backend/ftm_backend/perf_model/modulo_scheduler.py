@@ -19,8 +19,6 @@ from math import ceil
 
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["ModuloSchedule", "PipelinedLoop", "ScheduledOp", "fastest", "schedule"]
-
 MEMORY = "VLDST"
 _UNROLLED = 32
 """Loops of at most this many operations are unrolled; longer ones lose little by rounding up."""

@@ -32,16 +32,6 @@ from ftm_backend.perf_model.cycle_model import CycleProfile
 from ftm_backend.perf_model.events import CollectiveEvent, CollectiveWaitEvent
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = [
-    "NoCollectivesError",
-    "ScalingRow",
-    "StrategyScaling",
-    "as_json",
-    "rank_counts",
-    "scaling",
-    "table",
-]
-
 EFFICIENT = 0.9
 """Efficiency up to which a step counts as scaling well."""
 LEAST_GAIN = 1.5

@@ -34,8 +34,6 @@ from ftm_backend.runtime.package_file import PackageError
 from ftm_backend.runtime.packaged_model import KEEPS, MODEL_FORMAT, PackagedModel
 from ftm_backend.target.element_types import BY_TOKEN
 
-__all__ = ["FORMAT", "WHOLE", "load_compiled"]
-
 FORMAT = "ftm assembly"
 WHOLE = "of."
 """Prefix of the names of arrays that are whole weights."""

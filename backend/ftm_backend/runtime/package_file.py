@@ -25,8 +25,6 @@ import numpy as np
 
 from ftm_backend import atomic_file
 
-__all__ = ["MAGIC", "PackageError", "read", "write"]
-
 MAGIC = b"FTMMODEL"
 _VERSION = 1
 _HEAD = struct.Struct("<8sII")

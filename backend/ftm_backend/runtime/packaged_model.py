@@ -31,18 +31,6 @@ from ftm_backend.machine import Machine, MachineError
 from ftm_backend.machine.emulator import TensorArgument
 from ftm_backend.runtime.package_file import PackageError, read, write
 
-__all__ = [
-    "INSTRUCTION_LIMIT",
-    "KEEPS",
-    "MODEL_FORMAT",
-    "Manifest",
-    "OutputInfo",
-    "PackagedModel",
-    "TensorInfo",
-    "load",
-    "save",
-]
-
 MODEL_FORMAT = "ftm model"
 
 INSTRUCTION_LIMIT = 10 * 10**9

@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import cast
 
-__all__ = ["OPERATIONS", "SIZE_PATTERN", "SymbolicExpressionError", "compile_expressions", "parse"]
-
 SIZE_PATTERN = r"\{[^{}]+\}"
 """Regular expression of a size within another text."""
 

@@ -12,14 +12,6 @@ from ftm_backend.symbolic.polynomial import Polynomial, spell
 from ftm_backend.symbolic.shape_env import ShapeEnv, current_env
 from ftm_backend.symbolic.symint import SymInt
 
-__all__ = [
-    "free_symbols",
-    "new_symbol",
-    "parse_size",
-    "solve_equalities",
-    "substitute",
-]
-
 _NAME = re.compile(r"\bs\d+\b")
 
 

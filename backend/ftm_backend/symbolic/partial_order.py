@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from ftm_backend.symbolic.specialize import statically_known_ge
 
-__all__ = ["PartialOrder"]
-
 
 class PartialOrder:
     """A cache of proven ``>=`` relations between sizes, which are numbered on first use."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Polynomial", "add", "exact", "grouped", "leads_negative", "parts", "spell", "without"]
-
-
 Polynomial = dict[tuple[str, ...], int]
 """Coefficients by monomial; a monomial is the sorted tuple of its atoms.
 

@@ -13,8 +13,6 @@ from typing import Any, Protocol
 
 from ftm_backend.symbolic.polynomial import Polynomial, without
 
-__all__ = ["Guard", "ShapeEnv", "current_env"]
-
 
 @dataclass(frozen=True, slots=True)
 class Guard:

@@ -17,8 +17,6 @@ from itertools import combinations_with_replacement
 
 from ftm_backend.symbolic import compile_expressions
 
-__all__ = ["ShapeRelation", "relate"]
-
 _FACTORS = 12
 """At most this many symbols and sums are combined to products."""
 _STEEP, _NEAR, _SURE = 4, 64, 3

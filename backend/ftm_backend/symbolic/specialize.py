@@ -13,23 +13,6 @@ from typing import TypeGuard
 from ftm_backend.symbolic.expression_compiler import SymbolicExpressionError
 from ftm_backend.symbolic.symint import SymInt
 
-__all__ = [
-    "as_integer",
-    "ceildiv",
-    "divides",
-    "guarded_equal",
-    "is_integer",
-    "lower_bound",
-    "may_exceed_one",
-    "size_hint",
-    "statically_known_equal",
-    "statically_known_ge",
-    "statically_known_nonnegative",
-    "sufficient_bits",
-    "sym_max",
-    "upper_bound",
-]
-
 _MAX_GROWTH = 4
 """Growth that a program allows for where it fixes a bit width: values up to 4 times the hint."""
 

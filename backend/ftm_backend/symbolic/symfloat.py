@@ -13,8 +13,6 @@ from ftm_backend.symbolic.expression_compiler import SymbolicExpressionError, co
 from ftm_backend.symbolic.shape_env import current_env
 from ftm_backend.symbolic.symint import SymInt
 
-__all__ = ["FloatBits", "SymFloat", "as_symfloat", "operation", "parse_symfloat", "round_to_dtype"]
-
 
 class SymFloat:
     """A floating-point number with the expression of sizes that produces it.

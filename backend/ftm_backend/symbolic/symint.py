@@ -25,8 +25,6 @@ from ftm_backend.symbolic.shape_env import ShapeEnv
 if TYPE_CHECKING:
     from ftm_backend.symbolic.symfloat import SymFloat
 
-__all__ = ["SymInt"]
-
 
 _MAX_TERMS = 48
 """Maximum number of terms of a product. Longer polynomials do not come from shapes; specialize

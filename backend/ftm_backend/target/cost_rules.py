@@ -15,25 +15,6 @@ import numpy as np
 
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = [
-    "Col2ImCost",
-    "MicroKernels",
-    "Numbers",
-    "bytes_per_cycle",
-    "dot_cycles",
-    "even_runs",
-    "fold_cycles",
-    "granules",
-    "micro_kernels",
-    "outer_cycles",
-    "padded_columns",
-    "pieces",
-    "tile_loop_cycles",
-    "transfer_cycles",
-    "transpose_cycles",
-    "windows_cycles",
-]
-
 Numbers = float | np.ndarray
 """A number, or an array of numbers: one for each schedule that is compared."""
 

@@ -9,8 +9,6 @@ prints each decision with the modelled cycles of all alternatives.
 
 from __future__ import annotations
 
-__all__ = ["DECISIONS", "listing", "parse"]
-
 _FUSION = ("keep", "fuse")
 
 DECISIONS: dict[str, tuple[str, ...]] = {

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 from ftm_backend.cli import UserError, command, say, version
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS = {
     "compile": ("ftm_lazy.tools.ftm_compile", "compile an exported or scripted model"),
     "run": ("ftm_backend.tools.ftm_run", "run a compiled model or an assembly program"),

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from ftm_backend.cli import Parser, command, say
 
-__all__ = ["main", "parser"]
-
 _EPILOG = """\
 examples:
   source <(ftm completion bash)                 in ~/.bashrc

@@ -18,8 +18,6 @@ from ftm_backend.machine import Machine, MachineError
 from ftm_backend.target import presets
 from ftm_backend.tools.input_files import read_object, write
 
-__all__ = ["main", "parser"]
-
 _EPILOG = """\
 The file of expected failures is JSON, the name of each check with the reason:
 {"instruction MMW": "no windows in our first silicon"}. A listed check that fails does not count. A

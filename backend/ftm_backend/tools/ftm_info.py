@@ -20,8 +20,6 @@ from typing import Any
 
 from ftm_backend.cli import Parser, command, say, version
 
-__all__ = ["collect", "main", "parser"]
-
 _PACKAGES = ("torch", "numpy", "torch-mlir", "accelerate", "lightning", "transformers")
 
 

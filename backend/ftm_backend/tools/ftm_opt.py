@@ -13,8 +13,6 @@ from ftm_backend.pass_manager import Pass, changes, select
 from ftm_backend.target.presets import MachineParameters
 from ftm_backend.tools.input_files import read_text, write
 
-__all__ = ["main", "parser"]
-
 _EPILOG = """\
 examples:
   ftm opt --list-passes --machine m7032

@@ -18,8 +18,6 @@ from ftm_backend.tools.input_files import read_assembly, write
 from ftm_backend.tools.measured_run import measure
 from ftm_backend.tools.timeline_svg import chrome_trace, html, svg
 
-__all__ = ["main", "parser"]
-
 _TITLE = 44
 """Characters of a kernel's title."""
 

@@ -22,8 +22,6 @@ from ftm_backend.tools.input_files import is_package
 from ftm_backend.tools.run_assembly import run_assembly
 from ftm_backend.tools.run_package import read_manifest, run_compiled, run_package
 
-__all__ = ["main", "parser"]
-
 _LARGEST = 2**63 - 1
 
 

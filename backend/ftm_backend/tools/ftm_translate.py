@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from ftm_backend.cli import MOST_CORES, Parser, bounded, command, naming
 from ftm_backend.tools.input_files import read_text, write
 
-__all__ = ["main", "parser"]
-
 _EPILOG = """\
 stages in order (a machine has those whose passes apply on it):
 {stages}

@@ -17,20 +17,6 @@ from ftm_backend import optional_packages, safe_names
 from ftm_backend.cli import UserError, naming
 from ftm_backend.runtime import PackageError, package_file
 
-__all__ = [
-    "check_fits_memory",
-    "check_regular",
-    "is_package",
-    "naming_file",
-    "read_array",
-    "read_arrays",
-    "read_assembly",
-    "read_bytes",
-    "read_object",
-    "read_text",
-    "write",
-]
-
 _MOST_TEXT = 1 << 30
 """Bytes of a program's text; the largest one that the compiler has written had 60 MB."""
 

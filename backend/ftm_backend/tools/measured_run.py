@@ -12,8 +12,6 @@ from ftm_backend.ir.asm.call_names import called_functions
 from ftm_backend.machine import Machine, array_compare
 from ftm_backend.machine.emulator import BARRIER
 
-__all__ = ["measure"]
-
 _RUNS = 3
 """The first run touches memory for the first time, so the fastest one counts."""
 

@@ -25,8 +25,6 @@ from ftm_backend.tools.run_results import (
     write_outputs,
 )
 
-__all__ = ["run_assembly"]
-
 _INT64 = range(-(2**63), 2**63)
 
 

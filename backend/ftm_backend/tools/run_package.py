@@ -39,8 +39,6 @@ from ftm_backend.tools.run_results import (
     write_outputs,
 )
 
-__all__ = ["read_manifest", "run_compiled", "run_package"]
-
 
 def run_package(path: Path, options: argparse.Namespace) -> int:
     """Run a packaged model with the command line of ``ftm run``; return the exit status."""

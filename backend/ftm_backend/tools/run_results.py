@@ -17,16 +17,6 @@ from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from ftm_backend.tools.input_files import naming_file, read_array
 
-__all__ = [
-    "Result",
-    "fitting",
-    "missing_input",
-    "output_files",
-    "print_profile",
-    "report",
-    "write_outputs",
-]
-
 
 class Result(NamedTuple):
     """One output. ``dtype`` is a token; bf16 arrays are their bits in uint16."""

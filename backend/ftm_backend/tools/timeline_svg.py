@@ -9,8 +9,6 @@ from html import escape
 
 from ftm_backend.perf_model.cycle_model import CycleProfile, TimelineSpan
 
-__all__ = ["chrome_trace", "html", "round_ticks", "svg"]
-
 LANES = ("core", "DMA")
 WIDTH, LANE_HEIGHT, LEFT, RIGHT, TOP = 1200, 24, 78, 40, 64
 _BAND, _GAP, _LEGEND = 20, 8, 150

@@ -30,7 +30,6 @@ TO_LLVM = """builtin.module(
   convert-cf-to-llvm,
   reconcile-unrealized-casts)"""
 
-__all__ = ["EngineProgram", "run_text"]
 
 # LLVM calls its conversions of half types by name.
 _LIBGCC = ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)

@@ -9,8 +9,6 @@ from ftm_backend.frontend import Trace, import_trace
 from ftm_backend.mlir_stubs import Module, Operation
 from ftm_backend.torch_mlir.legalize_trace import for_upstream
 
-__all__ = ["DIALECTS", "DialectError", "emit", "parse", "tosa_to_linalg", "upstream_linalg"]
-
 DIALECTS = ("torch", "linalg", "tosa", "stablehlo", "ftm")
 """Dialects that `emit` writes; ``linalg`` and ``ftm`` are our stages for the default machine."""
 

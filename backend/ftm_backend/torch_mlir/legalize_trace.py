@@ -12,8 +12,6 @@ from typing import Any
 from ftm_backend.frontend.trace_to_torch_dialect import operand_names
 from ftm_backend.ir.trace.trace import Node, Trace
 
-__all__ = ["for_upstream"]
-
 Arguments = dict[str, Any]
 
 

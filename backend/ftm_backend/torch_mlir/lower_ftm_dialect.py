@@ -13,8 +13,6 @@ from ftm_backend.dtypes import FLOATS
 from ftm_backend.mlir_stubs import Attribute, Module, Operation, Type, Value
 from ftm_backend.torch_mlir import philox
 
-__all__ = ["to_upstream"]
-
 
 def to_upstream(module: Module) -> None:
     """Replace the tensor-level ``ftm`` operations in ``module``."""

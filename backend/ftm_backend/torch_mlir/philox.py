@@ -5,8 +5,6 @@ Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
 
 from __future__ import annotations
 
-__all__ = ["NAME", "TEXT"]
-
 NAME = "philox"
 """Name of the function that computes one word from its index in the stream, seed and offset."""
 

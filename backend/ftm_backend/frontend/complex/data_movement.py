@@ -15,8 +15,6 @@ from ftm_backend.frontend.complex.split_real_imag import (
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.trace.trace import Argument, DType, Ref, TensorType
 
-__all__ = ["cast_complex", "or_zeros"]
-
 
 def or_zeros(r: ComplexRewriter, part: Ref | None, x: Ref) -> Ref:
     """Return `part`, or zeros of x's type if it is None."""

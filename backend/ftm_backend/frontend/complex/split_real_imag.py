@@ -27,17 +27,6 @@ from ftm_backend.ir.trace.trace import (
     TraceError,
 )
 
-__all__ = [
-    "OPS",
-    "ComplexRewriter",
-    "ComplexTensor",
-    "Operand",
-    "expand_complex",
-    "is_complex_number",
-    "real_type",
-    "rewrites",
-]
-
 F = TypeVar("F", bound=Callable[..., Ref])
 
 OPS: dict[str, Callable[..., Ref]] = {}

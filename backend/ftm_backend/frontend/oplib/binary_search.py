@@ -11,8 +11,6 @@ from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.symbolic import sufficient_bits
 
-__all__ = ["count_before", "search_sorted"]
-
 
 def count_before(
     b: LinalgBuilder,

@@ -8,8 +8,6 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOu
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided
 
-__all__ = ["concat", "concat_into", "flip"]
-
 
 def concat(b: LinalgBuilder, parts: Sequence[StridedValue], dim: int) -> StridedValue:
     """Concatenate tensors of one dtype along `dim`."""

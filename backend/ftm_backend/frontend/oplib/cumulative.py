@@ -8,8 +8,6 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
-__all__ = ["extreme_scan", "scan"]
-
 _KINDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "lse": "lse"}
 
 

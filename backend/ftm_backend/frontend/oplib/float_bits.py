@@ -7,8 +7,6 @@ import math
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
-__all__ = ["LAYOUT", "next_after", "round_down", "round_up"]
-
 LAYOUT = {"f32": ("i32", 23), "f64": ("i64", 52), "f16": ("i16", 10), "bf16": ("i16", 7)}
 """The integer dtype of a float's width, and the number of its fraction bits."""
 

@@ -22,23 +22,6 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.frontend.sequential_loop import LoopIteration, repeat
 from ftm_backend.ir.trace.trace import TensorType
 
-__all__ = [
-    "DTYPES",
-    "SOLUTION_TOLERANCE",
-    "block_limit",
-    "extract_column",
-    "extract_row",
-    "flatten_batch",
-    "gather_rows",
-    "half_of",
-    "iterate",
-    "join_blocks",
-    "row_indices",
-    "solve_triangular",
-    "subtract_product",
-]
-
-
 DTYPES = ("f32", "f64")
 """Dtypes of these algorithms; like PyTorch's CPU kernels, no half types."""
 

@@ -14,18 +14,6 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-__all__ = [
-    "OUT_OF_BOUNDS",
-    "checked_index",
-    "dim_to_rows",
-    "divide_by_counts",
-    "rows_to_dim",
-    "scatter_reduction",
-    "scatter_rows",
-    "tensor_type",
-    "wrapped_index",
-]
-
 OUT_OF_BOUNDS = 2**36
 """An index outside of every buffer, even as one of several dimensions. Reading or writing there
 faults."""

@@ -6,8 +6,6 @@ from ftm_backend.dtypes import compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.named_op_builder import contraction
 
-__all__ = ["matmul"]
-
 
 def matmul(b: LinalgBuilder, x: StridedValue, y: StridedValue) -> StridedValue:
     """Multiply x[(B,)M,K] and y[(B,)K,N]; the result has the accumulator's dtype."""

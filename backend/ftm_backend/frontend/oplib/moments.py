@@ -11,8 +11,6 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.reductions import mean_of, reduce, reduced_count
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
-__all__ = ["inverse_std", "normalization_body", "variance_and_mean", "vector_norm"]
-
 
 def variance_and_mean(
     b: LinalgBuilder, x: StridedValue, dims: Sequence[int], correction: Number

@@ -16,20 +16,6 @@ from typing import TypeVar
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.frontend.strided_value import StridedValue
 
-__all__ = [
-    "EXACT",
-    "PRODUCTS",
-    "RECORDS",
-    "ROWS",
-    "SUMS",
-    "TOLERANCE",
-    "Lower",
-    "OpRecord",
-    "lowering",
-    "omitted_arguments",
-    "register",
-]
-
 TOLERANCE = {
     "f64": (1e-12, 1e-12),
     "f32": (1e-5, 1e-6),

@@ -11,8 +11,6 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 
-__all__ = ["element_index", "open_uniform", "random_word", "uniform"]
-
 
 def element_index(b: LinalgBuilder, shape: tuple[int, ...]) -> ScalarExpr:
     """In a body: return the row-major index of the current element.

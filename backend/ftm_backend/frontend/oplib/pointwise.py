@@ -15,8 +15,6 @@ from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValu
 from ftm_backend.frontend.oplib.op_registry import TOLERANCE, OpRecord, omitted_arguments, register
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
-__all__ = ["OWN", "PROMOTED", "RESULT", "PointwiseOptions", "pointwise"]
-
 RESULT = "result"
 """Convert arguments to the result's dtype: arithmetic."""
 

@@ -11,16 +11,6 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 from ftm_backend.symbolic import statically_known_equal
 
-__all__ = [
-    "COMBINE",
-    "canonical_dims",
-    "extreme_with_index",
-    "keep_dims",
-    "mean_of",
-    "reduce",
-    "sum_of",
-]
-
 COMBINE: dict[
     str, tuple[Callable[[ScalarExpr, ScalarExpr], ScalarExpr], Callable[[str], float]]
 ] = {

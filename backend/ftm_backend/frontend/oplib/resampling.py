@@ -14,8 +14,6 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOu
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-__all__ = ["Taps", "gather_grid", "resample", "resample_dims", "transpose_taps"]
-
 Taps = list[list[tuple[int, float]]]
 """By output position: the (input position, weight) pairs, in the order of addition."""
 

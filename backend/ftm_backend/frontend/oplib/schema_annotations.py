@@ -11,15 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Concatenate, Literal, ParamSpec, get_args
 
-__all__ = [
-    "ANNOTATIONS",
-    "IndexArguments",
-    "SchemaAnnotations",
-    "ValueDomain",
-    "annotation_table",
-    "recorded",
-]
-
 Extent = Literal["first", "dim", "classes", "all", "each"]
 """The range of indices, in terms of the op's first argument: its first dimension; the dimension
 that the call names; the class dimension (the second, or the only one); all elements; for a list of

@@ -18,8 +18,6 @@ from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided
 
-__all__ = ["SlidingWindow", "max_pool_backward", "padded_planes", "plane_indices", "pool_backward"]
-
 
 class SlidingWindow:
     """Geometry of windows over x[..., spatial dimensions].

@@ -19,8 +19,6 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOu
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-__all__ = ["SortedRows", "sort", "sort_indices", "sort_rows"]
-
 _PLACE_BITS = 31  # bits of an index; the bit below them distinguishes -0.0 from 0.0
 _NAN = 0x7FFFFFFF
 _NAN_WIDE = 2**63 - 1

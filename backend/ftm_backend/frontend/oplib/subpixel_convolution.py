@@ -17,8 +17,6 @@ from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.symbolic import ceildiv
 
-__all__ = ["interleaved_phases"]
-
 Correlate = Callable[[StridedValue, StridedValue, Sequence[int]], StridedValue]
 
 

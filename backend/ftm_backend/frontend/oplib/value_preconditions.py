@@ -9,8 +9,6 @@ from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
-__all__ = ["fault_unless"]
-
 
 def fault_unless(
     b: LinalgBuilder, tensor: StridedValue, demand: Callable[[ScalarExpr], ScalarExpr]

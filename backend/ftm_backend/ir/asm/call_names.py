@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.asm.parser import parse
 
-__all__ = ["called_functions", "function_names", "with_call_names"]
-
 
 def _calls(program: p.AsmProgram) -> Iterator[tuple[p.AsmInstruction, str]]:
     """Yield each call in main, and the function that it calls."""

@@ -9,9 +9,6 @@ from __future__ import annotations
 from ftm_backend.ir.asm import operand_parser
 from ftm_backend.ir.asm import program as p
 
-__all__ = ["DeclarationError", "header", "parameter", "program", "tile"]
-
-
 _PLACED = ("@arena", "@gsm")
 """Directives of buffers whose offset in their memory is declared."""
 

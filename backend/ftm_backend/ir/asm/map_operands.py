@@ -10,8 +10,6 @@ from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.asm.operand_parser import OperandError
 from ftm_backend.target.instruction_table import ACCESSES, REDUCTIONS, SCOPES
 
-__all__ = ["map_input", "map_output", "reduction"]
-
 _WORD = re.compile(r"(.+?)\s*:\s*v(\d+)((?:\.\w+)*)", re.ASCII)
 _REDUCED = {f"{scope}{op}": (scope, op) for scope in SCOPES[1:] for op in REDUCTIONS}
 

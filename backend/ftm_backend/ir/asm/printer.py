@@ -12,20 +12,6 @@ from ftm_backend.symbolic import SymInt
 from ftm_backend.target.instruction import ADDRESS
 from ftm_backend.target.instruction_table import BY_NAME
 
-__all__ = [
-    "dims",
-    "function_lines",
-    "header",
-    "instruction",
-    "lay_out",
-    "map_input",
-    "map_output",
-    "operand",
-    "parameter",
-    "print_program",
-    "shape",
-]
-
 _ADDRESSES = {
     row.name: frozenset(k for k, o in enumerate(row.operands) if o.kind == ADDRESS)
     for row in BY_NAME.values()

@@ -15,7 +15,6 @@ from ftm_backend.ir.linalg.strided_layout import Strided
 if TYPE_CHECKING:
     from ftm_backend.ir.linalg.printer import FunctionPrinter
 
-__all__ = ["CMPF", "CMPI", "BodyPrinter", "constant_text", "data_text"]
 
 CMPF = (
     "false",

@@ -11,8 +11,6 @@ from ftm_backend.ir.linalg.scalar_nodes import constant, gather_index, operation
 from ftm_backend.mlir import ir
 from ftm_backend.mlir_stubs import Attribute, Operation, Type
 
-__all__ = ["BodyReader", "constant_node", "token"]
-
 _TOKENS = frozenset(facts.builtin for facts in MACHINE)
 
 

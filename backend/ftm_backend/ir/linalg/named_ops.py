@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from ftm_backend.ir.linalg.affine import Affine, dot, row_major
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Tensor, Value
 
-__all__ = ["NAMED", "WEIGHT_GRADIENT", "named_statement", "sum_of_products"]
-
 WEIGHT_GRADIENT = "ftm.conv_2d_weight_gradient"
 """The gradient of a convolution's weights: that of its result times the windows of its input."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["Origin", "location_text", "origins_at", "symbol_name"]
-
 _MOST_OPS = 4
 
 

@@ -30,8 +30,6 @@ from ftm_backend.ir.linalg.origin import location_text
 from ftm_backend.ir.linalg.scalar_nodes import combined
 from ftm_backend.ir.linalg.strided_layout import Strided
 
-__all__ = ["FunctionPrinter", "print_function"]
-
 
 def print_function(function: LinalgFunction, stage: str = "linalg") -> str:
     """Print a module that holds ``function`` as ``@main``; ``stage`` becomes its attribute."""

@@ -38,8 +38,6 @@ from ftm_backend.ir.linalg.type_reader import extents, indices_of, sliced, tenso
 from ftm_backend.mlir import ir
 from ftm_backend.mlir_stubs import Module, Operation
 
-__all__ = ["FunctionReader", "read_module"]
-
 
 def read_module(text: str) -> LinalgFunction:
     """Read the function ``@main`` of a module's text, in the current MLIR context.

@@ -15,20 +15,6 @@ from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statem
 from ftm_backend.ir.linalg.origin import Origin
 from ftm_backend.symbolic import guarded_equal
 
-__all__ = [
-    "combined",
-    "constant",
-    "elementwise",
-    "gather_index",
-    "identity",
-    "loop_nest",
-    "operands_of",
-    "operation",
-    "reading",
-    "recognize_reduction",
-    "substitute",
-]
-
 _REDUCTIONS = {
     "arith.addf": "sum",
     "arith.addi": "sum",

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.symbolic import SymInt, guarded_equal, size_hint
 
-__all__ = ["Slicing", "Strided", "compose", "decompose"]
-
 
 @dataclass(frozen=True, slots=True)
 class Strided:

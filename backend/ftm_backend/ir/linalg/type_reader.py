@@ -10,8 +10,6 @@ from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.mlir import ir
 from ftm_backend.mlir_stubs import Operation
 
-__all__ = ["extents", "indices_of", "sliced", "tensor_type"]
-
 
 def tensor_type(kind: ir.Type) -> tuple[str, tuple[int, ...]]:
     """Return dtype token and shape of a ranked tensor type."""

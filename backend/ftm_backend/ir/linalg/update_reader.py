@@ -16,8 +16,6 @@ from ftm_backend.mlir_stubs import Operation
 if TYPE_CHECKING:
     from ftm_backend.ir.linalg.reader import FunctionReader
 
-__all__ = ["border", "insert_slice", "pad", "update"]
-
 
 def update(reader: FunctionReader, op: Operation) -> None:
     """Read ``ftm.update``; with the attribute ``joined`` it extends the update before it."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ftm_backend.ir.tile.index_expr import Expr, IndexFactory
 
-__all__ = ["Index", "IndexArithmetic"]
-
 Index = int | Expr
 """A Python integer, or an expression of loop counters and other variables."""
 

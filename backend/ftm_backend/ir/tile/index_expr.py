@@ -19,8 +19,6 @@ from ftm_backend.symbolic import (
     statically_known_nonnegative,
 )
 
-__all__ = ["Atom", "Expr", "IndexFactory", "greatest", "least"]
-
 
 class Atom:
     """A variable (``operation == "var"``) or an operation on expressions.

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from ftm_backend.ir.tile.index_expr import Atom, Expr, IndexFactory
 
-__all__ = ["read_expression", "split"]
-
 _TOKEN = re.compile(r"\s*(-?\d+|[A-Za-z_]\w*|[(),*+])")
 
 

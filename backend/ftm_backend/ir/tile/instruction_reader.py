@@ -29,8 +29,6 @@ from ftm_backend.ir.tile.kernel_tree import (
 from ftm_backend.target import instruction as i
 from ftm_backend.target.instruction_table import BY_NAME
 
-__all__ = ["InstructionReader", "LineReader", "TileTextError"]
-
 _SLOT = re.compile(r"(\w+)(?:\[(.*)\])?$")
 _ADDRESS = re.compile(r"(\w+)\[(.*)\]$")
 

@@ -15,23 +15,6 @@ from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.tile.index_expr import Atom, Expr, IndexFactory
 from ftm_backend.target.element_types import slot_bytes
 
-__all__ = [
-    "EFFECTS",
-    "Address",
-    "Block",
-    "MapOperand",
-    "MapOperation",
-    "Slot",
-    "TileBranch",
-    "TileDecl",
-    "TileInstruction",
-    "TileKernel",
-    "TileLoop",
-    "TileOperand",
-    "callee_and_arguments",
-    "instructions",
-]
-
 
 @dataclass(eq=False)
 class TileDecl:

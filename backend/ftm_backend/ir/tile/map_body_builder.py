@@ -19,8 +19,6 @@ from ftm_backend.ir.tile.kernel_tree import MapOperand, MapOperation
 from ftm_backend.symbolic import SymFloat, SymInt, as_integer, as_symfloat
 from ftm_backend.target.element_types import FLOATS, TYPES, VECTOR_REGISTERS
 
-__all__ = ["BodyWriter", "ElementError", "suffix"]
-
 _SUFFIXES = {t.token: t.suffix for t in TYPES if t.kind != "uint"}  # linalg's integers have no sign
 
 

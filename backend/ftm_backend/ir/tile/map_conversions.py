@@ -13,8 +13,6 @@ from ftm_backend.ir.tile.kernel_tree import MapOperand
 from ftm_backend.ir.tile.map_body_builder import BodyWriter, suffix
 from ftm_backend.target.element_types import BY_SUFFIX
 
-__all__ = ["CONVERSIONS", "convert", "extend_unsigned"]
-
 
 def convert(w: BodyWriter, operand: MapOperand, source: str, target: str) -> MapOperand:
     """Write a ``VCVT``, or nothing between equal types."""

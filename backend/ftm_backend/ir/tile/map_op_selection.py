@@ -23,8 +23,6 @@ from ftm_backend.ir.tile.map_conversions import CONVERSIONS, convert, extend_uns
 from ftm_backend.target.element_types import BY_SUFFIX
 from ftm_backend.target.instruction_table import STRIPS
 
-__all__ = ["RULES"]
-
 Rule = Callable[[BodyWriter, Node], MapOperand]
 
 _NAMES = {element: row.name for row in STRIPS for element in row.elements}

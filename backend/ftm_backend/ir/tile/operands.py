@@ -10,8 +10,6 @@ from ftm_backend.ir.tile.index_arithmetic import Index, IndexArithmetic
 from ftm_backend.ir.tile.index_expr import Expr
 from ftm_backend.ir.tile.kernel_tree import Address, Slot, TileDecl
 
-__all__ = ["BufferAddress", "OperandWriter", "PaddedDim"]
-
 
 class BufferAddress(NamedTuple):
     """A DDR buffer of ``elements`` elements; addresses count from its element 0.

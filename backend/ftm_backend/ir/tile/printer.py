@@ -37,8 +37,6 @@ from ftm_backend.ir.tile.kernel_tree import (
 )
 from ftm_backend.ir.tile.program import TileProgram
 
-__all__ = ["print_tiles"]
-
 
 def print_tiles(program: TileProgram, stage: str) -> str:
     """Print a program; ``stage`` names the pass that produced it."""

@@ -14,27 +14,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ftm_backend.symbolic import SymInt
 
-__all__ = [
-    "OPERAND_MARK",
-    "SIZE_ARGUMENTS",
-    "Argument",
-    "Blank",
-    "Complex",
-    "DType",
-    "Operand",
-    "Ref",
-    "ScalarRef",
-    "TraceError",
-    "argument_refs",
-    "format_argument",
-    "join_operands",
-    "operand_slots",
-    "replace_scalars",
-    "sizes_of_argument",
-    "split_operands",
-    "with_sizes",
-]
-
 
 class TraceError(ValueError):
     """A trace is malformed; the message names the line or value and what to do about it."""

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 
 from ftm_backend.ir.trace.trace import Trace
 
-__all__ = ["kernel_labels", "label", "short_name"]
-
 _MOST_OPS = 6
 _PREFIXES = ("native_", "cudnn_", "_")
 

@@ -11,8 +11,6 @@ import re
 from ftm_backend.ir.trace.trace import CallSpec, Node
 from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
 
-__all__ = ["find", "keep"]
-
 _NUMBER = re.compile(r"(?<=[%$])\d+")
 _CAPACITY = 20_000
 _SPECS: LRUCache[CallSpec] = LRUCache(_CAPACITY, kept_programs=KEPT_PROGRAMS)

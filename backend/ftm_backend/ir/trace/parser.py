@@ -31,8 +31,6 @@ from ftm_backend.ir.trace.trace import (
     TraceError,
 )
 
-__all__ = ["parse"]
-
 _TOKEN = re.compile(
     r"""[ \t]*(?:
       (?P<mark>[=(),:\]])

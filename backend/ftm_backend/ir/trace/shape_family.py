@@ -16,16 +16,6 @@ from ftm_backend.ir.trace.trace import Node, TensorType, Trace
 from ftm_backend.symbolic import ShapeEnv, SymInt, parse_size
 from ftm_backend.symbolic.shape_relations import ShapeRelation
 
-__all__ = [
-    "NumberPlaces",
-    "numbers_of",
-    "relation_of",
-    "structure_of",
-    "symbolic_trace",
-    "varying_results",
-    "with_numbers",
-]
-
 
 def numbers_of(trace: Trace) -> tuple[int, ...]:
     """Return the numbers of a trace."""

@@ -11,8 +11,6 @@ from ftm_backend.ir.trace.trace import (
     check_type,
 )
 
-__all__ = ["verify"]
-
 
 def verify(trace: Trace) -> None:
     """Raise TraceError unless ``trace`` is well-formed and canonical.

@@ -16,8 +16,6 @@ recorded("aten::masked_select", forbids_overlap=True)
 recorded("aten::masked_scatter", tried=("always",), may_fail=True)
 recorded("aten::masked_scatter_backward", may_fail=True, composite="whole")
 
-__all__ = ["flat_source", "ranks_of"]
-
 
 def flat_source(b: LinalgBuilder, x: StridedValue) -> StridedValue:
     """Flatten `x` for checked reads; an empty tensor gets one element, so that reads fault."""

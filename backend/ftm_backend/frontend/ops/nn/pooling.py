@@ -25,8 +25,6 @@ recorded(
     "aten::max_pool2d_with_indices_backward aten::max_pool3d_with_indices_backward", may_fail=True
 )
 
-__all__ = ["average", "average_backward", "first_place", "place_found"]
-
 
 def place_found(value: ScalarExpr, best: ScalarExpr, index: ScalarExpr) -> ScalarExpr:
     """Return a number whose minimum over a window identifies the index of `best`.
