@@ -6,11 +6,15 @@
 The sources of a folder of the recorder are checked as one unit, as they are compiled, since
 PyTorch's headers take nine tenths of the time. The compile commands come from
 ``compile_commands.json``, which the build writes. Exits with 1 if there are findings.
+
+A unit without findings is not checked again until one of its files, its flags, the rules or the
+pinned packages change: `CACHE` has an empty file for each such state.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -26,6 +30,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = ROOT / "compile_commands.json"
+CACHE = Path(os.environ.get("TEST_CACHE", ROOT / "build" / "test-cache")).with_suffix(".tidy")
+FOLDER = re.compile(r"^-(?:I|iquote|isystem)\n?(.*)$", re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
 FINDING = re.compile(r"^(/.*|\S+\.(?:h|cpp|inc)):\d+:\d+: (?:error|warning): ", re.MULTILINE)
 
 
@@ -55,8 +62,43 @@ def units(chosen: Sequence[Path]) -> list[Unit]:
     return sorted(found, key=lambda unit: -sum(source.stat().st_size for source in unit.sources))
 
 
+def files(unit: Unit) -> list[Path]:
+    """Return the sources of a unit and the headers of the project that they include, sorted."""
+    folders = [ROOT / folder for folder in FOLDER.findall("\n".join(unit.flags))]
+    pending, found = list(unit.sources), set(unit.sources)
+    while pending:
+        file = pending.pop()
+        for name in INCLUDE.findall(file.read_text()):
+            for folder in (file.parent, *folders):
+                path = (folder / name).resolve()
+                if path.is_relative_to(ROOT) and path.is_file() and path not in found:
+                    found.add(path)
+                    pending.append(path)
+    return sorted(found)
+
+
+def state(unit: Unit) -> str:
+    """Return a digest of all that clang-tidy's findings in a unit depend on."""
+    digest = hashlib.sha256(" ".join(unit.flags).replace(str(ROOT), "").encode())
+    for file in (ROOT / "requirements.txt", ROOT / ".clang-tidy", Path(__file__), *files(unit)):
+        digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
 def check(unit: Unit) -> list[str]:
     """Return clang-tidy's findings in a unit, each with its lines."""
+    clean = CACHE / state(unit)
+    if clean.exists():
+        return []
+    found = findings(unit)
+    if not found:
+        clean.parent.mkdir(parents=True, exist_ok=True)
+        clean.touch()
+    return found
+
+
+def findings(unit: Unit) -> list[str]:
+    """Run clang-tidy on a unit."""
     with tempfile.TemporaryDirectory(prefix="ftm-tidy-") as folder:
         together = Path(folder) / "together.cpp"
         together.write_text("".join(f'#include "{source}"\n' for source in unit.sources))
