@@ -21,13 +21,15 @@ UNIT = set("cache codegen frontend golden isa layers machine midend passes sizes
 LONG = tuple(
     f"{file}.py"
     for file in (
+        "docs/test_code_blocks",
+        "torch_xla_names/test_programs",
         "e2e/test_examples",
         "torch_xla_names/test_unchanged",
+        "distributed/test_training",
         "torch_xla_names/test_processes",
         "e2e/test_processes",
         "e2e/test_lightning",
         "frontends/test_conformance",
-        "torch_xla_names/test_programs",
         "frontends/test_hugging_face",
         "e2e/test_hugging_face",
         "e2e/test_sized_by_values",
