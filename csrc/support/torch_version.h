@@ -9,6 +9,14 @@
   (TORCH_VERSION_MAJOR > (major) ||      \
    (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
 
+// The value of a number's text in the metadata of Kineto's activities, which JSON has without
+// quotes. A macro, because only the profiler includes Kineto.
+#if FTM_TORCH_AT_LEAST(2, 14)
+#define FTM_UNQUOTED_METADATA(text) (libkineto::RawJson{text})
+#else
+#define FTM_UNQUOTED_METADATA(text) (std::make_pair(text, /*quoted=*/false))
+#endif
+
 namespace ftm {
 
 // Whether torch.quantize_per_tensor on the CPU rounds before it adds the zero point, as elementwise

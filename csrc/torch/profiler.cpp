@@ -5,6 +5,7 @@
 #include "graph/source_location.h"
 #include "program/machine.h"
 #include "support/gil.h"
+#include "support/torch_version.h"
 #include "sync/cut_trace.h"
 #include "torch/profile_view.h"
 
@@ -29,7 +30,7 @@ struct Number { uint64_t value; };
 template <>
 void libkineto::GenericTraceActivity::addMetadata<ftm::Number>(
     const std::string& key, const ftm::Number& number) {
-  metadataMap_.emplace(key, std::make_pair(std::to_string(number.value), /*quoted=*/false));
+  metadataMap_.emplace(key, FTM_UNQUOTED_METADATA(std::to_string(number.value)));
 }
 
 namespace ftm {
