@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -14,13 +15,15 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 TIMEOUT = 60.0
 """Seconds within which the process that is left must end."""
 
 PROGRAM = """
-import torch, torch.distributed as dist
+import faulthandler, signal, torch, torch.distributed as dist
 from datetime import timedelta
+faulthandler.register(signal.SIGUSR1)
 dist.init_process_group("ftm", timeout=timedelta(seconds=30))
 x = torch.ones(4, device="ftm")
 dist.all_reduce(x)
@@ -48,7 +51,7 @@ class Outcome:
     def fault(self) -> str:
         """Return what is wrong with it, or ""."""
         if self.status is None:
-            return f"rank {1 - self.killed} still runs after {TIMEOUT:.0f} s"
+            return f"rank {1 - self.killed} still runs after {TIMEOUT:.0f} s:\n{self.errors}"
         if self.status != 1 or "all_reduce of Float[4]" not in self.errors:
             return f"rank {1 - self.killed} ended with status {self.status}:\n{self.errors[-2000:]}"
         return f"left behind: {self.left}" if self.left else ""
@@ -61,6 +64,21 @@ def _is_alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def _threads(process: int) -> str:
+    """Return the threads of a process: what each waits for, and how long it ran and was ready.
+
+    A process that is long ready, and does not run, is not to blame: the host is overloaded.
+    """
+    lines = []
+    for thread in Path(f"/proc/{process}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            files = ("comm", "wchan", "schedstat")
+            name, place, times = ((thread / file).read_text().strip() for file in files)
+            ran, ready = (int(time) / 1e9 for time in times.split()[:2])
+            lines.append(f"{name}: {place}, ran {ran:.1f} s, was ready {ready:.1f} s")
+    return "\n".join(lines)
 
 
 def kill_one(chance: random.Random) -> Outcome:
@@ -99,8 +117,13 @@ def kill_one(chance: random.Random) -> Outcome:
         _, errors = left.communicate(timeout=TIMEOUT)
         status = left.returncode
     except subprocess.TimeoutExpired:
+        status = None
+        threads = _threads(left.pid)
+        with contextlib.suppress(ProcessLookupError):
+            left.send_signal(signal.SIGUSR1)  # it prints its Python stacks
+        time.sleep(2.0)
         left.kill()
-        status, errors = None, ""
+        errors = left.communicate()[1] + threads
     processes[killed].communicate()
     behind = [f"a child of process {p.pid}" for p in processes if _is_alive(p.pid)]
     behind += [
