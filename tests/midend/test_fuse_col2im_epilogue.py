@@ -10,11 +10,13 @@ import pytest
 
 from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.midend.schedule.gemm.kernel_schedule import schedule_statements
+from ftm_backend.midend.transforms.tensor.producer_inlining import is_whole
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import TOLERANCE, tune
-from midend.test_conv_transpose import SHAPES, square, where
+from midend.test_conv_transpose import SHAPES, gradient, square, where
 from midend.trace_builder import Program
 from midend.trace_programs import M7032, after, assembly, check
 
@@ -124,6 +126,15 @@ def test_moved_where_it_pays() -> None:
     assert found.plan.cycles == pytest.approx(
         sum(kernel.cycles for kernel in profile.kernels if kernel.flops), rel=0.12
     )
+
+
+def test_a_consumer_of_the_flattened_gradient_is_another_kernel() -> None:
+    program = gradient("dilation 3")  # one image, whose loop may have any coefficient
+    (made,) = program.results
+    program.returns(program.relu(program.view(made, [math.prod(made.shape)], [1])))
+    folds = [k for k in after(program, "fuse-col2im-epilogue").kernels if k.kind == "fold"]
+    assert [len(fold.statements) for fold in folds] in ([], [1])
+    assert not is_whole(Affine(0, (1,)), made.shape)
 
 
 def test_an_updated_tensor_is_read_when_it_is_complete(

@@ -252,12 +252,13 @@ def is_elementwise(statement: Statement, shape: tuple[int, ...]) -> bool:
 def is_whole(index: Affine, shape: tuple[int, ...]) -> bool:
     """Return whether an access is the row-major index, over one loop for each dimension.
 
-    Loops with one iteration may have any coefficient.
+    Loops with one iteration may have any coefficient. An access over another number of loops, as in
+    a consumer of a flattened tensor, is not whole.
     """
-    return not index.const and all(
-        n == 1 or c == step
-        for n, c, step in zip(shape, index.coeffs, row_major(shape), strict=True)
-    )
+    if index.const or len(index.coeffs) != len(shape):
+        return False
+    steps = zip(shape, index.coeffs, row_major(shape), strict=True)
+    return all(n == 1 or c == step for n, c, step in steps)
 
 
 def _read(value: Value, index: Affine, operands: Operands) -> Node:
