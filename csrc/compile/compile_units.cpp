@@ -7,6 +7,7 @@
 #include "execute/launcher.h"
 #include "program/program_table.h"
 #include "partition/choose_symbols.h"
+#include "partition/varying_dims.h"
 #include "support/runtime.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "partition/choose_symbols.h"
 
+#include "partition/varying_dims.h"
 #include "partition/view_symbols.h"
 
 #include <algorithm>
@@ -25,14 +26,14 @@ bool contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Tokens, indices and masks, whose sizes usually vary.
-bool is_counted(c10::ScalarType dtype) {
-  return dtype == c10::kLong || dtype == c10::kInt || dtype == c10::kBool;
+// Whether it is the dtype of images, sounds and quantized tensors, whose sizes usually are fixed.
+bool is_narrow(c10::ScalarType dtype) {
+  return c10::isIntegralType(dtype, /*includeBool=*/false) && c10::elementSize(dtype) < 4;
 }
 
-// Images, sounds and quantized tensors, whose sizes usually do not.
-bool is_narrow(c10::ScalarType dtype) {
-  return dtype == c10::kByte || dtype == c10::kChar || dtype == c10::kShort;
+// Whether it is the dtype of tokens, indices and masks, whose sizes usually vary.
+bool is_counted(c10::ScalarType dtype) {
+  return c10::isIntegralType(dtype, /*includeBool=*/true) && !is_narrow(dtype);
 }
 
 bool has_dim(uint64_t mask, int64_t dim) {

@@ -15,8 +15,8 @@
 namespace ftm {
 
 struct SymbolChoice {
-  bool trains =
-      false; // tensors that the trace creates, and integers from the CPU, keep their sizes
+  // Tensors that the trace creates, and integers from the CPU, keep their sizes.
+  bool trains = false;
   bool any_size = false; // each size of a parameter varies independently, and may be 1
 };
 
@@ -29,14 +29,5 @@ struct SymbolChoice {
 // symbolic with these. The result is empty if there would be more than 32 symbols.
 SymbolicSizes choose_symbols(
     const Trace& trace, const std::vector<Input>& inputs, SymbolChoice choice);
-
-// Returns a bit mask of varying dimensions for each parameter: those that are symbols in the
-// program that computed it, and those in which several parts of a computed value differ.
-std::vector<uint64_t> varying_dimensions(
-    const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, bool trains);
-
-// Converts a result's varying dimensions if its buffer has other sizes outside of the program: then
-// the first dimension of size above 1 varies.
-uint64_t varying_outside(uint64_t varies, const ValueType& result, const Buffer& buffer);
 
 } // namespace ftm

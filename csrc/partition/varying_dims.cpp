@@ -1,4 +1,4 @@
-#include "partition/choose_symbols.h"
+#include "partition/varying_dims.h"
 
 #include <algorithm>
 #include <unordered_map>

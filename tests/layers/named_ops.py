@@ -8,6 +8,10 @@ import re
 from layers import dependencies
 
 NAMED: dict[str, tuple[str, str]] = {
+    "partition/choose_symbols.cpp": (
+        "sizes of these are what Python computed; those of other factories, such as randn, are fixed",
+        "arange.start_step full ones zeros",
+    ),
     "partition/split_concat.cpp": (
         "calls: what concatenates any number of values is taken in steps, as a loop is cut into iterations",
         "cat",
