@@ -95,8 +95,50 @@ def test_the_host_runs_a_schedule_of_depth_2() -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "edited", "message"),
+    [
+        (r" k=0:\d+:\d+:\d+", " k=0:40:40:4", r"k=0:40:40:4 does not cover .* use k=0:40:40:5"),
+        (r" n=0:\d+:\d+:\d+", " n=1:20:20:13", "n has 1 dimensions"),
+        (r" m_outer=\d", " m_outer=1 chunks=99", "chunks is 1 to"),
+        (r"depth=2", "depth=3", "depth is 1 or 2"),
+    ],
+)
+def test_a_schedule_of_another_contraction_is_refused(
+    field: str, edited: str, message: str
+) -> None:
+    text = re.sub(field, edited, kernels("m7032", 4))
+    with pytest.raises(driver.CompileError, match=message):
+        driver.run_from("fuse-ops", text, "asm", options("m7032", 4))
+
+
+def test_a_schedule_that_does_not_fit_on_chip_is_refused() -> None:
+    """Instead of a plan with smaller blocks."""
+    trace = TRACE.replace("300", "3000").replace("200", "2000").replace("260", "2600")
+    text = str(driver.run_from("trace", trace, "fuse-ops", options("m7032", 4)))
+    size = "depth=2 m=0:3000:3000:1 n=0:2600:2600:1 k=0:2000:2000:1 m_outer=1"
+    with pytest.raises(driver.CompileError, match="am"):
+        driver.run_from("fuse-ops", text.replace(printed(text), size), "asm", options("m7032", 4))
+
+
+def test_a_kernel_with_a_schedule_of_its_own_is_not_fused() -> None:
+    """A rule that joins kernels would plan them anew."""
+    trace = (Path(__file__).parents[1] / "golden/conv_prologue.trace").read_text()
+    text = str(driver.run_from("trace", trace, "fuse-ops", options("m7032", 8)))
+    edited = re.sub(r" chunks=\d+| c_buffers=\d", "", text)
+    kinds = [
+        re.findall(
+            r'kind = "(summed|computed)"',
+            str(driver.run_from("fuse-ops", source, "outline-kernels", options("m7032", 8))),
+        )
+        for source in (text, edited)
+    ]
+    assert edited != text and kinds[0] and not kinds[1]
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("depth=2 m=0:3:3", "m of a schedule is dimension:size:elements:blocks"),
         ("depth=2 width=3", "no field 'width'"),
         ("depth=1 m_outer=1", "needs m, n, k"),
         ("depth=2 share=c", "share of a schedule is one of none, a, b"),

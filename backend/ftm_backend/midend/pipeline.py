@@ -19,7 +19,6 @@ from ftm_backend.midend.retry_policy import NONE, Restrictions
 from ftm_backend.midend.transforms.fusion.eliminate_common_subexpressions import (
     eliminate_common_subexpressions,
 )
-from ftm_backend.midend.transforms.fusion.fuse_attention import fuse_attention
 from ftm_backend.midend.transforms.fusion.fuse_ops import fuse_ops
 from ftm_backend.midend.transforms.fusion.fusion_rule import FusionRule
 from ftm_backend.midend.transforms.fusion.rules import AFTER_ALGORITHMS, BEFORE_ALGORITHMS
@@ -179,14 +178,6 @@ PASSES: tuple[Pass, ...] = (
         fuse_ops,
         converts(LINALG, KERNELS),
         "Fuse operations that share a loop nest into one kernel.",
-    ),
-    Pass(
-        "fuse-attention",
-        fuse_attention,
-        in_place(KERNELS),
-        "Fuse attention, or its gradients, into one kernel that keeps the scores on chip.",
-        optional=True,
-        requires=(OVERLAPPING_DMA,),
     ),
     *map(_rule, BEFORE_ALGORITHMS),
     Pass(

@@ -69,7 +69,8 @@ def after_kernel(
     """Return the next restrictions after a kernel could not be lowered.
 
     In order: smaller tiles, without the pass that built the kernel, without any fusion of its
-    statements, without any optional pass.
+    statements, without any optional pass. A kernel whose schedule was edited by hand is not
+    compiled in another way.
 
     Args:
         before: The restrictions of the failed attempt.
@@ -80,6 +81,8 @@ def after_kernel(
     Returns:
         None if nothing is left to try.
     """
+    if kernel.is_pinned:
+        return None  # the error names what does not fit
     shares = dict(before.shares)
     share = 2 * shares.get(kernel.name, 1)
     if too_large and share <= _SMALLEST_SHARE:

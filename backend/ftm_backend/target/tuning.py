@@ -16,6 +16,8 @@ DECISIONS: dict[str, tuple[str, ...]] = {
     "conv2d": ("im2col", "winograd-2x2", "winograd-4x4"),
     "conv2d-weight-gradient": ("im2col", "winograd-2x2", "winograd-4x4"),
     "depthwise-conv2d": ("windows", "taps"),
+    "fuse-attention-backward": _FUSION,
+    "fuse-attention": _FUSION,
     "fuse-conv-backward": _FUSION,
     "fuse-col2im-epilogue": _FUSION,
     "fuse-gemm-prologue": _FUSION,

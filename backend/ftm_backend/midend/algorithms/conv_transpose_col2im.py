@@ -24,8 +24,7 @@ def _cycles(operation: Statement, machine: MachineParameters, limit: float) -> f
     if not all(map(_is_readable, (x, weight))) or not _has_even_taps(weight):
         return inf
     alone = replace(operation, tensors=(x, weight), operands=operation.operands[:2])
-    cycles = estimate("fold", [alone], machine)
-    return inf if cycles is None else cycles
+    return estimate("fold", [alone], machine)
 
 
 def _is_readable(tensor: Tensor) -> bool:

@@ -36,7 +36,7 @@ from ftm_backend.midend.algorithms.winograd_transform import (
     combinations,
     transform_matrices,
 )
-from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
+from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
 from ftm_backend.symbolic import ceildiv
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -180,7 +180,7 @@ def cycles(
         transforming *= _COPYING
     if transforming > limit:
         return transforming
-    return transforming + contraction_cycles(products, machine)
+    return transforming + estimate("contraction", [products], machine)
 
 
 def input_tiles(tiling: Tiling, x: Tensor, items: list[Item]) -> Tensor:

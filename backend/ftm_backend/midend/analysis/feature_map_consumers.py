@@ -7,6 +7,7 @@ convolution that reads ``relu(batch_norm(x))`` computes it from ``x`` while it l
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value
 from ftm_backend.ir.linalg.scalar_nodes import constant, elementwise, operands_of, reading
@@ -142,10 +143,10 @@ def recompute_feature_map(
         if not can_follow(kernel.kind, chain[:-1], chain[-1], machine):
             return None
     kind = "computed" if before else kernel.kind
-    cycles_before = estimate(kernel.kind, kernel.statements, machine)
     cycles_after = estimate(kind, [*before, *chain], machine)
-    if cycles_before is None or cycles_after is None:
+    if cycles_after == inf:
         return None
+    cycles_before = estimate(kernel.kind, kernel.statements, machine)
     return FeatureMapConsumer(
         kernel,
         kind,

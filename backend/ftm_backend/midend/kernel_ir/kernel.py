@@ -49,6 +49,7 @@ class Kernel:
         numbers: Numbers of its statements in ``fuse-ops``.
         share: Its tiles may use 1/share of the scratchpads.
         schedule: How its contraction is computed on all cores; None to plan it when it is lowered.
+        is_pinned: Its schedule was edited by hand, so nothing may replace it.
         formed_by: The pass that last changed its statements or kind.
     """
 
@@ -71,6 +72,7 @@ class Kernel:
     numbers: frozenset[int] = frozenset()
     share: int = 1
     schedule: Schedule | None = None
+    is_pinned: bool = False
     formed_by: str = ""
 
     def shrink(self, share: int) -> None:

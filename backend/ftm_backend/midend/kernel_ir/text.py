@@ -24,7 +24,7 @@ from ftm_backend.ir.linalg.printer import FunctionPrinter, tensor_type
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
 from ftm_backend.midend.kernel_ir.program import KernelProgram
-from ftm_backend.midend.schedule.gemm.schedule import Schedule
+from ftm_backend.midend.schedule.gemm.kernel_schedule import pin_schedule
 from ftm_backend.midend.transforms.fusion.fuse_ops import place_results
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.midend.transforms.fusion.kernel_builder import KernelBuilder
@@ -264,8 +264,8 @@ def _read(module: Module, machine: MachineParameters) -> tuple[KernelModule, lis
             "faults" in op.attributes,
             "barrier" in op.attributes,
         )
-        if "schedule" in op.attributes:
-            kernels[-1].schedule = Schedule.parse(op.attributes["schedule"].value)
         if "share" in op.attributes:
             kernels[-1].shrink(op.attributes["share"].value)
+        if "schedule" in op.attributes:
+            pin_schedule(kernels[-1], op.attributes["schedule"].value)
     return KernelModule(function, kernels), [op for op, *_ in groups]

@@ -17,7 +17,7 @@ from ftm_backend.ir.linalg.function import (
     Value,
     united_origins,
 )
-from ftm_backend.midend.schedule.cost import contraction_cycles
+from ftm_backend.midend.schedule.cost import estimate
 from ftm_backend.midend.schedule.gemm.contraction import Contraction
 from ftm_backend.target.presets import MachineParameters
 
@@ -59,7 +59,8 @@ def cheapest(
     None if there is none.
     """
     priced = [
-        (contraction_cycles(made, machine), made) for made in _candidates(products, taps, machine)
+        (estimate("contraction", [made], machine), made)
+        for made in _candidates(products, taps, machine)
     ]
     return min(priced, key=lambda each: each[0], default=None)
 

@@ -15,13 +15,21 @@ from ftm_backend.midend.schedule.gemm.contraction_schedule import (
     OperandRoles,
     cheapest_roles,
     find_schedule,
+    problem_of,
     with_schedule,
 )
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["KINDS", "can_follow", "choose_schedule", "schedule_statements", "scheduled"]
+__all__ = [
+    "KINDS",
+    "can_follow",
+    "choose_schedule",
+    "pin_schedule",
+    "schedule_statements",
+    "scheduled",
+]
 
 KINDS = ("contraction", "computed", "summed", "fold")
 """Kinds of kernels that have a `Schedule`: alone, with prologue, with sums, with col2im."""
@@ -93,6 +101,24 @@ def scheduled(kernel: Kernel) -> OperandRoles | None:
     return schedule_statements(
         kernel.kind, kernel.statements, machine, kernel.aligned, kernel.schedule
     )
+
+
+def pin_schedule(kernel: Kernel, text: str) -> None:
+    """Give a kernel the schedule of a text; nothing replaces one that the planner did not choose.
+
+    Raises:
+        ValueError: The text is no schedule, or one of another contraction.
+    """
+    try:
+        kernel.schedule = Schedule.parse(text)
+        roles = scheduled(kernel)
+        if roles is None:
+            raise ValueError("the statements of the kernel have none")
+        kernel.schedule.check(problem_of(roles, kernel.machine))
+        given = (kernel.kind, kernel.statements, kernel.machine, kernel.aligned)
+        kernel.is_pinned = str(choose_schedule(*given)[1]) != str(kernel.schedule)
+    except ValueError as error:
+        raise ValueError(f"{kernel.name}: schedule {text!r}: {error}") from error
 
 
 def choose_schedule(

@@ -2,8 +2,8 @@
 
 Example: ``schedule = "depth=2 m=0:96:96:11 n=0:96:96:1 k=0:512:512:1 m_outer=1 chunks=2 ..."``.
 Whoever changes a field in a file of kernels and compiles from there runs the kernel with that
-schedule. Fields that have their default are left out. A cut of rows, columns or k is
-``dimension:size:elements:blocks``.
+schedule; one that does not fit is an error. Fields that have their default are left out. A cut of
+rows, columns or k is ``dimension:size:elements:blocks``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_type_hints
 
-from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut, TilingProblem
 from ftm_backend.symbolic import ceildiv
 
 __all__ = ["ASpace", "BLayout", "Schedule", "Share"]
@@ -147,6 +147,32 @@ class Schedule:
         cuts = (getattr(cut, f.name) for cut in (self.m, self.n, self.k) for f in fields(cut))
         return all(type(number) is int for number in cuts)
 
+    def check(self, problem: TilingProblem) -> None:
+        """Check that the blocks are blocks of a contraction.
+
+        Blocks that are larger than a scratchpad are found later, when tiles get addresses.
+
+        Raises:
+            ValueError: They are not; the message names the field.
+        """
+        if self.depth not in (1, 2) or not 0 < self.chunks <= self.m.blocks:
+            raise ValueError(f"depth is 1 or 2, and chunks is 1 to {self.m.blocks}")
+        for name, cut, extents in (
+            ("m", self.m, problem.m),
+            ("n", self.n, problem.n),
+            ("k", self.k, problem.k),
+        ):
+            if name == "n" and self.col2im_c and cut.dim:
+                continue  # rows of a feature map, whose windows overlap
+            if not 0 <= cut.dim < max(len(extents), 1):
+                raise ValueError(f"{name} has {len(extents)} dimensions, which start at 0")
+            extent, inside, outside = cut.around(extents)
+            size = max(1, min(cut.size, extent))
+            fitting = TileCut(cut.dim, size, size * inside, outside * ceildiv(extent, size))
+            if cut != fitting:
+                wanted = f"{name}={_written(fitting)}"
+                raise ValueError(f"{name}={_written(cut)} does not cover {extents}: use {wanted}")
+
     def __str__(self) -> str:
         """Return the text of the schedule."""
         values = {field.name: (field, getattr(self, field.name)) for field in fields(self)}
@@ -198,7 +224,10 @@ def _written(value: TileCut | bool | float | str) -> str:
 def _read(name: str, type_: Any, text: str) -> TileCut | bool | float | str:
     """Return the value of a field of a type."""
     if type_ is TileCut:
-        return TileCut(*map(int, text.split(":")))
+        numbers = list(map(int, text.split(":")))
+        if len(numbers) != len(fields(TileCut)):
+            raise ValueError(f"{name} of a schedule is dimension:size:elements:blocks")
+        return TileCut(*numbers)
     if type_ is bool:
         return bool(int(text))
     if type_ in (int, float):

@@ -15,14 +15,9 @@ from functools import partial
 from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.midend.analysis.use_def import homes
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.schedule.cost import bytes_of, estimate, traffic_cycles
+from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
 from ftm_backend.midend.schedule.gemm.kernel_schedule import can_follow
-from ftm_backend.midend.transforms.fusion.fusion_rule import (
-    IMPOSSIBLE,
-    Candidate,
-    Cycles,
-    FusionContext,
-)
+from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
 
 __all__ = ["candidates", "is_anchor"]
 
@@ -84,12 +79,10 @@ def _cycles(
         replace(s, results=[replace(r, stores=[]) for r in s.results])
         for s in (*fold.statements, *moved)
     ]
-    apart = estimate("fold", fold.statements, context.machine)
-    together = estimate("fold", joined, context.machine)
-    if apart is None or together is None:
-        return IMPOSSIBLE
     left: set[Value] = {v for s in user.statements if s not in moved for v in s.reads()}
     (made,) = moved[-1].writes()
     spared = bytes_of(value for value in user.inputs if value not in left)
     spared += bytes_of([made]) * ((made in user.outputs) - (made in left))
+    apart = context.estimate("fold", fold.statements)
+    together = context.estimate("fold", joined)
     return Cycles(apart + traffic_cycles(context.machine, spared), together)

@@ -12,14 +12,8 @@ from functools import partial
 
 from ftm_backend.midend.analysis.use_def import homes
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.schedule.cost import estimate
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
-from ftm_backend.midend.transforms.fusion.fusion_rule import (
-    IMPOSSIBLE,
-    Candidate,
-    Cycles,
-    FusionContext,
-)
+from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
 
 __all__ = ["candidates", "is_anchor"]
 
@@ -67,12 +61,9 @@ def _home(context: FusionContext, grad_input: Kernel, grad_weight: Kernel) -> Ke
 
 def _cycles(context: FusionContext, grad_input: Kernel, grad_weight: Kernel) -> Cycles:
     statements = [*grad_input.statements, *grad_weight.statements]
-    fused = estimate("gradients", statements, context.machine)
-    if fused is None:
-        return IMPOSSIBLE
-    one = estimate("fold", grad_input.statements, context.machine)
-    other = estimate("contraction", grad_weight.statements, context.machine)
-    return Cycles(0.0 if one is None or other is None else one + other, fused)
+    one = context.estimate("fold", grad_input.statements)
+    other = context.estimate("contraction", grad_weight.statements)
+    return Cycles(one + other, context.estimate("gradients", statements))
 
 
 def _join(context: FusionContext, grad_input: Kernel, grad_weight: Kernel, home: Kernel) -> bool:

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.schedule.cost import bytes_of, estimate, traffic_cycles
+from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.midend.transforms.fusion.fusion_rule import (
-    IMPOSSIBLE,
     Candidate,
     Cycles,
     FusionContext,
@@ -49,13 +48,10 @@ def candidates(context: FusionContext, kernel: Kernel) -> Iterator[Candidate]:
 
 def _cycles(context: FusionContext, kernel: Kernel, product: Kernel) -> Cycles:
     """Return the cycles without and with the fusion; the kernel alone costs its traffic."""
-    machine = context.machine
-    apart = estimate("contraction", product.statements, machine)
-    together = estimate("computed", [*kernel.statements, *product.statements], machine)
-    if together is None:
-        return IMPOSSIBLE
-    moved = traffic_cycles(machine, bytes_of((*kernel.inputs, *kernel.outputs)))
-    return Cycles(0.0 if apart is None else apart + moved, together)
+    moved = traffic_cycles(context.machine, bytes_of((*kernel.inputs, *kernel.outputs)))
+    apart = context.estimate("contraction", product.statements)
+    together = context.estimate("computed", [*kernel.statements, *product.statements])
+    return Cycles(apart + moved, together)
 
 
 def _join(context: FusionContext, kernel: Kernel, product: Kernel) -> bool:

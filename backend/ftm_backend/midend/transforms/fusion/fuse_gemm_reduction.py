@@ -134,7 +134,7 @@ def summed(
     apart = estimate("contraction", product.statements, machine)
     count = 1 + any(each.shift for each in sums)
     together = find_schedule(product.aligned, machine, sums=count)
-    if apart is None or together is None or together.plan is None:
+    if together is None or together.plan is None:
         return None
     parts = partial_sums_of(together)
     read = [(each.statement, o) for each in sums for o in each.statement.operands]

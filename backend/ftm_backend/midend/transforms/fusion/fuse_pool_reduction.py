@@ -16,14 +16,13 @@ from math import prod
 from ftm_backend.ir.linalg.affine import Affine, row_major
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.ir.linalg.scalar_nodes import loop_nest
-from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.loop_nest.plane_sums import (
     SumPlacement,
     is_sum_of,
     place_sum,
 )
-from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
+from ftm_backend.midend.schedule.cost import body_cycles, bytes_of, traffic_cycles
 from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import plan_line_buffer
 from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
 from ftm_backend.symbolic import is_integer
@@ -86,11 +85,10 @@ def _cycles(placements: Placements, machine: MachineParameters) -> Cycles:
     """Return the cycles of the traffic that the sums cost now, and of the sums in the kernel."""
     read = {(o.value, o.index) for s in placements for o in s.operands}
     (one, *_) = placements
-    each = interval(machine, [s.results[0].yields for s in placements], len(read))
-    lanes = machine.lanes(one.results[0].value.dtype)
+    elements = [s.results[0].yields for s in placements]
     return Cycles(
         traffic_cycles(machine, bytes_of(dict.fromkeys(value for value, _ in read))),
-        prod(one.loops) * each / lanes / machine.cores,
+        body_cycles(machine, elements, len(read), prod(one.loops)),
     )
 
 

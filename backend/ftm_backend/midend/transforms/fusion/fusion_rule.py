@@ -24,7 +24,9 @@ from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.midend.analysis.use_def import KernelUses
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.schedule.choose import pays
+from ftm_backend.midend.schedule.cost import PLANNERS, Plan, nest_cycles, plan
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
+from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.midend.transforms.fusion.kernel_builder import KernelBuilder, rebuild_kernels
 from ftm_backend.symbolic import is_integer
@@ -37,6 +39,7 @@ __all__ = [
     "FusionContext",
     "FusionRule",
     "apply_rule",
+    "statements_of",
     "stores_one_tensor",
 ]
 
@@ -54,10 +57,6 @@ class Cycles(NamedTuple):
 
     keep: float
     fuse: float
-
-
-IMPOSSIBLE = Cycles(0.0, inf)
-"""The fused kernel has no plan."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +102,52 @@ class FusionContext:
     def builder(self) -> KernelBuilder:
         """The uses of the function's values, as of the last `body_changed`."""
         return KernelBuilder(self.module.function, self.machine)
+
+    @cached_property
+    def cache(self) -> FusionCache:
+        """Answers to questions about statements, shared by equal layers."""
+        return FusionCache(self.machine, self.builder.stored)
+
+    def plan(self, kind: str, statements: Sequence[Statement]) -> Plan | None:
+        """Return the cheapest plan of a kernel of these statements; None if none fits on chip."""
+        key = ("plan", kind, self.cache.statements_key(statements))
+        return self.cache.get_or_compute(key, lambda: plan(kind, statements, self.machine))[0]
+
+    def estimate(self, kind: str, statements: Sequence[Statement]) -> float:
+        """Return the modelled cycles of `plan`; infinity without one."""
+        found = self.plan(kind, statements)
+        return inf if found is None else found.cycles
+
+    def cycles(self, kernels: Iterable[Kernel]) -> float:
+        """Return the modelled cycles of kernels as they are, with a barrier for each."""
+        return sum(
+            self.machine.barrier_cycles
+            + (
+                self.estimate(kernel.kind, kernel.statements)
+                if kernel.kind in PLANNERS
+                else nest_cycles(kernel)
+            )
+            for kernel in kernels
+        )
+
+    def with_elementwise_producers(
+        self, members: Sequence[Kernel], can_join: Callable[[Sequence[Kernel]], bool]
+    ) -> list[Kernel]:
+        """Return kernels that will be one, and the elementwise kernels that only they read.
+
+        Args:
+            members: The kernels, in order.
+            can_join: Whether more kernels, in order, can be one.
+        """
+        found, waiting = list(members), list(members)
+        while waiting:
+            for maker in dict.fromkeys(map(self.uses.computing, waiting.pop().inputs)):
+                if maker is None or maker in found or not _is_elementwise(maker):
+                    continue
+                if self.uses.is_private(maker, found) and can_join([maker, *found]):
+                    found.insert(0, maker)
+                    waiting.append(maker)
+        return found
 
     def users(self, kernel: Kernel, kind: str) -> list[Kernel]:
         """Return the kernels of one kind, outside of loops, that load a kernel's only output."""
@@ -175,6 +220,12 @@ class FusionContext:
         """Drop what is known of the kernels and of the function."""
         self.kernels_changed()
         self.__dict__.pop("builder", None)
+        self.__dict__.pop("cache", None)
+
+
+def statements_of(kernels: Iterable[Kernel]) -> list[Statement]:
+    """Return the statements of kernels, in order."""
+    return [statement for kernel in kernels for statement in kernel.statements]
 
 
 def _set_producers(statements: Iterable[Statement]) -> None:
@@ -182,6 +233,13 @@ def _set_producers(statements: Iterable[Statement]) -> None:
     for statement in statements:
         for result in statement.results:
             result.value.producer = statement
+
+
+def _is_elementwise(kernel: Kernel) -> bool:
+    """Return whether a kernel computes each element by itself, in new memory, and only once."""
+    is_new = kernel.repeat is None and all(tie is None for tie in kernel.ties)
+    is_nest = is_new and kernel.kind == "nest"
+    return is_nest and not any(s.is_reduction or s.gathers for s in kernel.statements)
 
 
 def stores_one_tensor(kernel: Kernel) -> bool:
@@ -215,10 +273,15 @@ class FusionRule:
 
 
 def apply_rule(rule: FusionRule, module: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Apply to each anchor the first candidate that takes fewer cycles."""
+    """Apply to each anchor the first candidate that takes fewer cycles.
+
+    Kernels whose schedules were edited by hand stay as they are.
+    """
     context = FusionContext(module, machine)
     for anchor in [k for k in module.kernels if k.repeat is None and rule.is_anchor(k)]:
         for candidate in rule.candidates(context, anchor) if anchor in context.uses else ():
+            if any(kernel.is_pinned for kernel in candidate.kernels):
+                continue
             cycles = candidate.cycles()
             if pays(machine, rule.name, str(candidate), *cycles) and candidate.apply():
                 break

@@ -7,6 +7,8 @@ To add a rule, write a module with ``is_anchor`` and ``candidates``, and add a l
 from __future__ import annotations
 
 from ftm_backend.midend.transforms.fusion import (
+    fuse_attention,
+    fuse_attention_backward,
     fuse_col2im_epilogue,
     fuse_conv_backward,
     fuse_conv_prologue,
@@ -19,6 +21,20 @@ from ftm_backend.midend.transforms.fusion.fusion_rule import Direction, FusionRu
 __all__ = ["AFTER_ALGORITHMS", "BEFORE_ALGORITHMS", "RULES"]
 
 BEFORE_ALGORITHMS = (
+    FusionRule(
+        "fuse-attention-backward",
+        Direction.HORIZONTAL,
+        "Fuse the gradients of attention into one kernel that keeps the scores on chip.",
+        fuse_attention_backward.is_anchor,
+        fuse_attention_backward.candidates,
+    ),
+    FusionRule(
+        "fuse-attention",
+        Direction.PROLOGUE,
+        "Fuse attention into one kernel that keeps the scores on chip.",
+        fuse_attention.is_anchor,
+        fuse_attention.candidates,
+    ),
     FusionRule(
         "fuse-conv-backward",
         Direction.HORIZONTAL,

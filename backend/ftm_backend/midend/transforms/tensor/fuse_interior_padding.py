@@ -32,7 +32,7 @@ from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.lowering.gemm.interleaved_phases import PhaseTaps, cheapest
 from ftm_backend.midend.lowering.loop_nest.transpose import match_transpose
-from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
+from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import MOST_SIDES
 from ftm_backend.symbolic import is_integer
@@ -83,7 +83,7 @@ def _in_product(
     # the other way reads and writes zeros and elements
     moved = 5 * volume(place.sizes) * ELEMENT_BYTES[value.dtype]
     copying = traffic_cycles(machine, moved)
-    if best is None or best[0] >= copying + contraction_cycles(found.statement, machine):
+    if best is None or best[0] >= copying + estimate("contraction", [found.statement], machine):
         return None
     made = best[1].results[0].value
     made.producer, shape = best[1], (*place.sizes, 2)

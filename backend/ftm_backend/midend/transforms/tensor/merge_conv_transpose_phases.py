@@ -33,7 +33,7 @@ from ftm_backend.midend.lowering.gemm.interleaved_phases import (
     cheapest,
 )
 from ftm_backend.midend.schedule.choose import pays
-from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
+from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import MOST_SIDES
 from ftm_backend.symbolic import is_integer
@@ -156,7 +156,7 @@ def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
     separate = copying + sum(each.statement.volume for each in pair.products) / peak
     if least > separate:  # at peak speed; else the products need no plan
         separate = copying + sum(
-            contraction_cycles(each.statement, machine) for each in pair.products
+            estimate("contraction", [each.statement], machine) for each in pair.products
         )
     subject = str(pair.products[0].statement.loops)
     if not pays(machine, "merge-conv-transpose-phases", subject, separate, least):

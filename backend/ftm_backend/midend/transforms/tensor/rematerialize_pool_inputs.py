@@ -27,10 +27,9 @@ from ftm_backend.ir.linalg.function import (
     walk,
 )
 from ftm_backend.ir.linalg.scalar_nodes import operands_of, substitute
-from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.schedule.choose import pays
-from ftm_backend.midend.schedule.cost import traffic_cycles
+from ftm_backend.midend.schedule.cost import body_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.midend.transforms.memory.resolve_in_place import drop_unused
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import MOST_SIDES, around
@@ -91,7 +90,7 @@ def rematerialize_pool_inputs(
         finder = _Finder(function)
         for value in feature_maps:
             feature_map = finder.find(value)
-            if feature_map is not None and _pays(feature_map, finder.uses, machine):
+            if feature_map is not None and _is_cheaper(feature_map, finder.uses, machine):
                 _inline(function, feature_map, finder.uses)
         drop_unused(function)
     return function
@@ -267,7 +266,7 @@ def _padding(update: Update, value: Value) -> ReadPosition | None:
 # --- cost
 
 
-def _pays(
+def _is_cheaper(
     feature_map: FeatureMap,
     uses: FunctionUses,
     machine: MachineParameters,
@@ -276,16 +275,14 @@ def _pays(
     item = ELEMENT_BYTES[feature_map.value.dtype]
     operands = len({(o.value, o.index) for o in operands_of([feature_map.element])})
     moved = sum(item * prod(place.shape) for place in feature_map.places.values())
-    computed, more = 0.0, len(feature_map.wide) - 1
+    extra, more = 0.0, len(feature_map.wide) - 1
     for value, place in feature_map.places.items():
-        each = interval(
-            machine, [feature_map.element], operands + (place.fill is not None)
-        ) / machine.lanes(feature_map.value.dtype)
+        loads = operands + (place.fill is not None)
         for reader in uses.readers(value):
             if isinstance(reader, Statement):
-                computed += reader.volume * each
+                extra += body_cycles(machine, [feature_map.element], loads, reader.volume)
                 moved -= more * prod(place.shape) * item
-    saved, extra = traffic_cycles(machine, moved), computed / machine.cores
+    saved = traffic_cycles(machine, moved)
     return pays(machine, "rematerialize-pool-inputs", str(feature_map.value), saved, extra)
 
 

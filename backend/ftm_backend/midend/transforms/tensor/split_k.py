@@ -23,7 +23,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.scalar_nodes import constant, loop_nest, substitute
 from ftm_backend.midend.schedule.choose import choose
-from ftm_backend.midend.schedule.cost import contraction_cycles, traffic_cycles
+from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -52,7 +52,7 @@ def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
     found = match(statement) if statement.volume else None
     if found is None or not _promising(found, machine):
         return [statement]
-    keep = _SURE * contraction_cycles(statement, machine)
+    keep = _SURE * estimate("contraction", [statement], machine)
     least, best = (inf if machine.choice("split-k") == "split" else keep), [statement]
     peak = statement.volume / (machine.cores * machine.fma_units * machine.lanes(found.accumulator))
     for loop, parts in _cuts(statement, machine):
@@ -62,7 +62,7 @@ def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
         cut, total = _parts(found, loop, parts)
         if match(cut) is None:
             continue
-        cycles = contraction_cycles(cut, machine) + adding
+        cycles = estimate("contraction", [cut], machine) + adding
         if cycles >= least:
             break  # fewer parts rarely take fewer cycles
         least, best = cycles, [cut, total]
