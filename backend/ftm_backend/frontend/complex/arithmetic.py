@@ -228,28 +228,6 @@ rewrites("aten::eq.Tensor aten::eq.Scalar")(_equal("aten::eq.Tensor", "aten::log
 rewrites("aten::ne.Tensor aten::ne.Scalar")(_equal("aten::ne.Tensor", "aten::logical_or"))
 
 
-@rewrites("aten::mean aten::mean.dim")
-def _mean(
-    r: ComplexRewriter,
-    result: TensorType,
-    self: ComplexTensor,
-    dim: tuple[int, ...] | None = None,
-    keepdim: bool = False,
-) -> Ref:
-    return _reduced(r, result, self, dim, keepdim, "aten::mean.dim")
-
-
-@rewrites("aten::sum aten::sum.dim_IntList")
-def _total(
-    r: ComplexRewriter,
-    result: TensorType,
-    self: ComplexTensor,
-    dim: tuple[int, ...] | None = None,
-    keepdim: bool = False,
-) -> Ref:
-    return _reduced(r, result, self, dim, keepdim, "aten::sum.dim_IntList")
-
-
 @rewrites("aten::cumsum")
 def _running_total(
     r: ComplexRewriter,
@@ -266,16 +244,23 @@ def _running_total(
     )
 
 
-def _reduced(
-    r: ComplexRewriter,
-    result: TensorType,
-    x: ComplexTensor,
-    dim: tuple[int, ...] | None,
-    keepdim: bool,
-    op: str,
-) -> Ref:
-    pair, rank = cast_complex(r, TensorType(result.dtype, x.type.shape), x), len(x.type.shape)
-    if not rank:
-        return pair
-    dims = tuple(range(rank)) if not dim else tuple(d % rank for d in dim)
-    return r.emit(op, real_type(result), self=pair, dim=dims, keepdim=keepdim, dtype=None)
+def _reduced(op: str) -> Callable[..., Ref]:
+    def rewrite(
+        r: ComplexRewriter,
+        result: TensorType,
+        self: ComplexTensor,
+        dim: tuple[int, ...] | None = None,
+        keepdim: bool = False,
+    ) -> Ref:
+        pair = cast_complex(r, TensorType(result.dtype, self.type.shape), self)
+        rank = len(self.type.shape)
+        if not rank:
+            return pair
+        dims = tuple(range(rank)) if not dim else tuple(d % rank for d in dim)
+        return r.emit(op, real_type(result), self=pair, dim=dims, keepdim=keepdim, dtype=None)
+
+    return rewrite
+
+
+rewrites("aten::mean aten::mean.dim")(_reduced("aten::mean.dim"))
+rewrites("aten::sum aten::sum.dim_IntList")(_reduced("aten::sum.dim_IntList"))

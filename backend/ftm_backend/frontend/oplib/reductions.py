@@ -32,6 +32,13 @@ def canonical_dims(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ..
     return tuple(sorted({d % max(rank, 1) for d in dims if rank}))
 
 
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that `shapes` broadcast to, aligned from the right."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return tuple(next((n for n in sizes if n != 1), 1) for sizes in zip(*padded, strict=True))
+
+
 def keep_dims(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
     """Replace the extents of `dims` by 1."""
     return tuple(1 if k in dims else size for k, size in enumerate(shape))

@@ -133,6 +133,18 @@ def _combined(
     return divide_by_counts(b, total, counts)
 
 
+@lowering("aten::scatter.src aten::scatter.value", ALL, "scatter", EXACT)
+def _scatter_set(
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int,
+    index: StridedValue,
+    src: StridedValue | None = None,
+    value: Number = 0,
+) -> StridedValue:
+    return _scatter(b, self, dim, index, value if src is None else src)
+
+
 @lowering("aten::scatter_add", ALL, "scatter_add", SUMS)
 def _scatter_add(
     b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue
@@ -140,50 +152,23 @@ def _scatter_add(
     return _scatter(b, self, dim, index, src, "sum")
 
 
-@lowering("aten::scatter.src", ALL, "scatter", EXACT)
-def _scatter_source(
-    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue
-) -> StridedValue:
-    return _scatter(b, self, dim, index, src)
-
-
-@lowering("aten::scatter.value", ALL, "scatter", EXACT)
-def _scatter_value(
-    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, value: Number
-) -> StridedValue:
-    return _scatter(b, self, dim, index, value)
-
-
-@lowering("aten::scatter.reduce", ALL, "scatter_reduce", SUMS)
-def _combine_source(
-    b: LinalgBuilder,
-    self: StridedValue,
-    dim: int,
-    index: StridedValue,
-    src: StridedValue,
-    reduce: str,
-) -> StridedValue:
-    return _scatter(b, self, dim, index, src, reduce)
-
-
-@lowering("aten::scatter.value_reduce", ALL, "scatter_reduce", SUMS)
-def _combine_value(
-    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, value: Number, reduce: str
-) -> StridedValue:
-    return _scatter(b, self, dim, index, value, reduce)
-
-
-@lowering("aten::scatter_reduce.two", ALL, "scatter_reduce", SUMS)
+@lowering(
+    "aten::scatter.reduce aten::scatter.value_reduce aten::scatter_reduce.two",
+    ALL,
+    "scatter_reduce",
+    SUMS,
+)
 def _scatter_reduce(
     b: LinalgBuilder,
     self: StridedValue,
     dim: int,
     index: StridedValue,
-    src: StridedValue,
     reduce: str,
+    src: StridedValue | None = None,
+    value: Number = 0,
     include_self: bool = True,
 ) -> StridedValue:
-    return _scatter(b, self, dim, index, src, reduce, include_self)
+    return _scatter(b, self, dim, index, value if src is None else src, reduce, include_self)
 
 
 # --- whole slices of a dimension

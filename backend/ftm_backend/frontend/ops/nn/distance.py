@@ -9,7 +9,7 @@ from ftm_backend.dtypes import NUMBERS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.op_registry import lowering
-from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.reductions import broadcast_shapes, reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
@@ -23,7 +23,7 @@ def _norm(
     b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, dtype: str
 ) -> StridedValue:
     """Return the p-norm of x1 - x2 over the last dimension, with extent 1; the shapes broadcast."""
-    shape = _broadcast(x1.shape, x2.shape)
+    shape = broadcast_shapes(x1.shape, x2.shape)
     pair = [x1.expand(shape), x2.expand(shape)]
     dims = [len(shape) - 1]
     if not shape[-1]:
@@ -64,12 +64,6 @@ def _slope(difference: ScalarExpr, distance: ScalarExpr, p: float) -> ScalarExpr
     return e.where(distance.eq(0) | (size.eq(0) if p < 1 else distance.eq(0)), 0, sign * power)
 
 
-def _broadcast(a: tuple[int, ...], c: tuple[int, ...]) -> tuple[int, ...]:
-    rank = max(len(a), len(c))
-    a, c = (1,) * (rank - len(a)) + a, (1,) * (rank - len(c)) + c
-    return tuple(m if n == 1 else n for n, m in zip(a, c, strict=True))
-
-
 def _gradient(
     b: LinalgBuilder,
     x1: StridedValue,
@@ -81,7 +75,7 @@ def _gradient(
     dtype: str,
 ) -> StridedValue:
     """Sum grad * d distance / d x1 over `dims`; the operands broadcast."""
-    shape = _broadcast(_broadcast(x1.shape, x2.shape), grad.shape)
+    shape = broadcast_shapes(x1.shape, x2.shape, grad.shape)
 
     def element(x: ScalarExpr, y: ScalarExpr, g: ScalarExpr, d: ScalarExpr) -> ScalarExpr:
         return g.to(dtype) * _slope(x.to(dtype) - y.to(dtype), d.to(dtype), p)
@@ -192,7 +186,7 @@ def _trilinear(
         for dim in sorted(dims):
             x = x.unsqueeze(dim)
         operands.append(x)
-    shape = _broadcast(_broadcast(operands[0].shape, operands[1].shape), operands[2].shape)
+    shape = broadcast_shapes(*(x.shape for x in operands))
     result = reduce(
         b,
         "sum",

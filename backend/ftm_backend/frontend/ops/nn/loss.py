@@ -9,7 +9,7 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.index_scatter import checked_index
 from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
-from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.reductions import broadcast_shapes, reduce
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.oplib.value_preconditions import fault_unless
 from ftm_backend.frontend.scalar_math import ScalarExpr
@@ -146,7 +146,7 @@ def _loss(
         **extra: object,
     ) -> StridedValue:
         dtype = compute_dtype(self.dtype)
-        shape = b.result.shape if reduction == NONE else _broadcast(self.shape, target.shape)
+        shape = b.result.shape if reduction == NONE else broadcast_shapes(self.shape, target.shape)
         values = [
             self.expand(shape),
             target.expand(shape),
@@ -210,12 +210,6 @@ def _loss_backward(names: str, family: str, element: Callable[..., ScalarExpr]) 
             return value
 
         return b.pointwise(body, [v.expand(b.result.shape) for v in values], b.result)
-
-
-def _broadcast(a: tuple[int, ...], c: tuple[int, ...]) -> tuple[int, ...]:
-    rank = max(len(a), len(c))
-    a, c = (1,) * (rank - len(a)) + a, (1,) * (rank - len(c)) + c
-    return tuple(m if n == 1 else n for n, m in zip(a, c, strict=True))
 
 
 def _smooth_l1(x: ScalarExpr, t: ScalarExpr, beta: float) -> ScalarExpr:

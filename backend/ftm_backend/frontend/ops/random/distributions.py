@@ -10,7 +10,7 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.float_bits import next_after, round_down, round_up
 from ftm_backend.frontend.oplib.op_registry import EXACT, TOLERANCE, lowering
-from ftm_backend.frontend.oplib.philox import element_index, open_uniform, random_word, uniform
+from ftm_backend.frontend.oplib.philox import RandomStream, element_index
 from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
 from ftm_backend.frontend.oplib.value_preconditions import fault_unless
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
@@ -49,12 +49,12 @@ def _random(
     tolerance: dict[str, tuple[float, float]] = TOLERANCE,
     demands: dict[str, Callable[[ScalarExpr], ScalarExpr]] | None = None,
 ) -> None:
-    """Register an op whose element is ``element(b, number, seed, offset, **arguments)``.
+    """Register an op whose element is ``element(b, stream, **arguments)``.
 
     Args:
         names: Op names, separated by blanks.
         family: The tests' sample generator.
-        element: Computes one element; `number` is its index.
+        element: Computes one element from `stream`, at the element's index.
         dtypes: Accepted dtypes.
         inputs: Arguments that may be tensors; `element` gets their elements.
         tolerance: By dtype.
@@ -79,9 +79,8 @@ def _random(
             number = element_index(b, result.shape)
             for check in elems[len(values) :]:
                 number = number + check
-            return element(
-                b, number, seed, offset, **dict(zip(values, elems, strict=False)), **rest
-            )
+            stream = RandomStream(seed, offset, number)
+            return element(b, stream, **dict(zip(values, elems, strict=False)), **rest)
 
         reading = [LoopInput(v, range(rank - v.rank, rank)) for v in [*values.values(), *checks]]
         return b.generic(
@@ -90,13 +89,7 @@ def _random(
 
 
 def _uniform(
-    b: LinalgBuilder,
-    number: ScalarExpr,
-    seed: ScalarExpr,
-    offset: ScalarExpr,
-    from_: Number = 0.0,
-    to: Number = 1.0,
-    **_: object,
+    b: LinalgBuilder, stream: RandomStream, from_: Number = 0.0, to: Number = 1.0, **_: object
 ) -> ScalarExpr:
     """Draw from [from, to), rounding down: rounding to nearest could give ``to``."""
     token = b.result.dtype
@@ -104,72 +97,41 @@ def _uniform(
     low, high = b.scalar_operand(from_, token), b.scalar_operand(to, token)
     first, end = low.to(dtype), high.to(dtype)
     last = e.maximum(next_after(high, -math.inf).to(dtype), first)
-    return round_down(
-        e.minimum(first + uniform(b, number, seed, offset, dtype) * (end - first), last), token
-    )
+    return round_down(e.minimum(first + stream.uniform(dtype) * (end - first), last), token)
 
 
 def _normal(
-    b: LinalgBuilder,
-    number: ScalarExpr,
-    seed: ScalarExpr,
-    offset: ScalarExpr,
-    mean: Number = 0.0,
-    std: Number = 1.0,
-    **_: object,
+    b: LinalgBuilder, stream: RandomStream, mean: Number = 0.0, std: Number = 1.0, **_: object
 ) -> ScalarExpr:
     """Draw by the Box-Muller transform from two numbers per element."""
     dtype = compute_dtype(b.result.dtype)
-    first, second = (open_uniform(b, number * 2 + k, seed, offset, dtype) for k in (0, 1))
+    first, second = (stream.half(k).open_uniform(dtype) for k in (0, 1))
     z = e.sqrt(e.log(first) * -2) * e.cos(second * (2 * math.pi))
-    return z * _parameter(b, std, dtype) + _parameter(b, mean, dtype)
+    return z * b.scalar_operand(std, dtype) + b.scalar_operand(mean, dtype)
 
 
 def _log_normal(
-    b: LinalgBuilder,
-    number: ScalarExpr,
-    seed: ScalarExpr,
-    offset: ScalarExpr,
-    mean: Number = 1.0,
-    std: Number = 2.0,
-    **_: object,
+    b: LinalgBuilder, stream: RandomStream, mean: Number = 1.0, std: Number = 2.0, **_: object
 ) -> ScalarExpr:
-    return e.exp(_normal(b, number, seed, offset, mean, std))
+    return e.exp(_normal(b, stream, mean, std))
 
 
 def _cauchy(
-    b: LinalgBuilder,
-    number: ScalarExpr,
-    seed: ScalarExpr,
-    offset: ScalarExpr,
-    median: Number = 0.0,
-    sigma: Number = 1.0,
-    **_: object,
+    b: LinalgBuilder, stream: RandomStream, median: Number = 0.0, sigma: Number = 1.0, **_: object
 ) -> ScalarExpr:
     """Return tan(pi (u - 1/2)) as the cotangent of an angle that is exact at the poles."""
     dtype = compute_dtype(b.result.dtype)
-    centred = open_uniform(b, number, seed, offset, dtype) - 0.5
+    centred = stream.open_uniform(dtype) - 0.5
     angle = (0.5 - abs(centred)) * math.pi
     tangent = e.copysign(e.cos(angle) / e.sin(angle), centred)
-    return tangent * _parameter(b, sigma, dtype) + _parameter(b, median, dtype)
+    return tangent * b.scalar_operand(sigma, dtype) + b.scalar_operand(median, dtype)
 
 
-def _geometric(
-    b: LinalgBuilder,
-    number: ScalarExpr,
-    seed: ScalarExpr,
-    offset: ScalarExpr,
-    p: Number,
-    **_: object,
-) -> ScalarExpr:
+def _geometric(b: LinalgBuilder, stream: RandomStream, p: Number, **_: object) -> ScalarExpr:
     """Draw the number of trials until the first success; integer results use f64."""
     dtype = compute_dtype(b.result.dtype) if info(b.result.dtype).kind == "float" else "f64"
-    trials = e.log(open_uniform(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
+    trials = e.log(stream.open_uniform(dtype)) / e.log1p(-b.scalar_operand(p, dtype))
     return e.maximum(e.ceil(trials), 1)  # a p that rounds to 1 gives a quotient of 0
-
-
-def _parameter(b: LinalgBuilder, value: Number, dtype: str) -> ScalarExpr:
-    return value.to(dtype) if isinstance(value, e.ScalarExpr) else b.constant(value, dtype)
 
 
 def _is_probability(p: ScalarExpr) -> ScalarExpr:
@@ -178,26 +140,19 @@ def _is_probability(p: ScalarExpr) -> ScalarExpr:
 
 def _bernoulli(
     b: LinalgBuilder,
-    number: ScalarExpr,
-    seed: ScalarExpr,
-    offset: ScalarExpr,
+    stream: RandomStream,
     p: Number | None = None,
     self: Number | None = None,
     **_: object,
 ) -> ScalarExpr:
     chance = self if p is None else p
     assert chance is not None
-    probability = _parameter(b, chance, "f64")
-    return (uniform(b, number, seed, offset, "f32").to("f64") < probability).to(b.result.dtype)
+    probability = b.scalar_operand(chance, "f64")
+    return (stream.uniform("f32").to("f64") < probability).to(b.result.dtype)
 
 
 def _exponential(
-    b: LinalgBuilder,
-    number: ScalarExpr,
-    seed: ScalarExpr,
-    offset: ScalarExpr,
-    lambd: Number = 1.0,
-    **_: object,
+    b: LinalgBuilder, stream: RandomStream, lambd: Number = 1.0, **_: object
 ) -> ScalarExpr:
     """Draw from (0, inf).
 
@@ -205,17 +160,15 @@ def _exponential(
     """
     token = b.result.dtype
     dtype = compute_dtype(token)
-    rate = _parameter(b, lambd, dtype)
-    drawn = -e.log1p(-open_uniform(b, number, seed, offset, dtype)) / rate
+    rate = b.scalar_operand(lambd, dtype)
+    drawn = -e.log1p(-stream.open_uniform(dtype)) / rate
     smallest = next_after(b.constant(0, token), math.inf).to(dtype)
     return e.where(rate.eq(math.inf), 0, e.maximum(drawn, smallest))
 
 
 def _integers(
     b: LinalgBuilder,
-    number: ScalarExpr,
-    seed: ScalarExpr,
-    offset: ScalarExpr,
+    stream: RandomStream,
     low: Number = 0,
     high: Number | None = None,
     from_: Number | None = None,
@@ -230,11 +183,7 @@ def _integers(
         high = low if low == _LOWEST else _unbounded(token)  # a span of 0 represents all of i64
     first = b.scalar_operand(low, "i64")
     span = b.scalar_operand(high, "i64") - first
-    low_word = random_word(b, number * 2, seed, offset)
-    high_word = random_word(b, number * 2 + 1, seed, offset)
-    bits = b.emitter.emit("arith.extui", "i64", low_word) | (
-        b.emitter.emit("arith.extsi", "i64", high_word) << 32
-    )
+    bits = stream.long_word()
     whole = span.eq(0)
     drawn = e.where(whole, bits, e.apply("arith.remui", bits, e.where(whole, 1, span))) + first
     if info(token).kind != "float" or (_is_exact(low, token) and _is_exact(high, token)):
@@ -320,7 +269,8 @@ def _native_dropout(
     def body(x: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
         keep = b.constant(1.0, "f64") - b.scalar_operand(p, "f64")
         scale = e.where(keep.eq(0.0), 0.0, 1.0 / keep).to(dtype)
-        draw = uniform(b, element_index(b, input.shape), seed, offset, "f32").to("f64")
+        stream = RandomStream(seed, offset, element_index(b, input.shape))
+        draw = stream.uniform("f32").to("f64")
         kept = draw < keep
         return (x.to(dtype) * kept.to(dtype) * scale).to(input.dtype), kept
 

@@ -10,7 +10,7 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOu
 from ftm_backend.frontend.oplib.cumulative import scan
 from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type
 from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
-from ftm_backend.frontend.oplib.philox import element_index, open_uniform, random_word, uniform
+from ftm_backend.frontend.oplib.philox import RandomStream, element_index
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.oplib.sorting import sort_indices, sort_rows
@@ -31,19 +31,12 @@ def _randperm(
 ) -> StridedValue:
     """Sort random keys, and return the permutation."""
 
-    def short() -> ScalarExpr:
-        return random_word(b, b.index(0), seed, offset)
+    def key() -> ScalarExpr:
+        stream = RandomStream(seed, offset, b.index(0))
+        return stream.word() if n <= _FEW else stream.long_word()
 
-    def long() -> ScalarExpr:
-        low, high = (random_word(b, b.index(0) * 2 + k, seed, offset) for k in (0, 1))
-        return b.emitter.emit("arith.extui", "i64", low) | (
-            b.emitter.emit("arith.extsi", "i64", high) << 32
-        )
-
-    body, dtype = (short, "i32") if n <= _FEW else (long, "i64")
-    return b.cast(
-        sort_indices(b, b.pointwise(body, [], tensor_type(dtype, (n,))), 0), b.result.dtype
-    )
+    keys = b.pointwise(key, [], tensor_type("i32" if n <= _FEW else "i64", (n,)))
+    return b.cast(sort_indices(b, keys, 0), b.result.dtype)
 
 
 @lowering("aten::multinomial", FLOATS, "random_multinomial", EXACT)
@@ -83,7 +76,7 @@ def _with_replacement(
     sums = scan(b, "sum", b.cast(weights, "f64"), 1)
 
     def draw(total: ScalarExpr) -> ScalarExpr:
-        return uniform(b, element_index(b, (rows, count)), seed, offset, "f64") * total
+        return RandomStream(seed, offset, element_index(b, (rows, count))).uniform("f64") * total
 
     draws = b.pointwise(draw, [sums.slice(1, columns - 1, 1)], tensor_type("f64", (rows, count)))
     reading = [LoopInput(sums, (0, 2)), LoopInput(draws, (0, 1))]
@@ -104,9 +97,8 @@ def _without_replacement(
     dtype = "f64" if weights.dtype == "f64" else "f32"
 
     def race(weight: ScalarExpr) -> ScalarExpr:
-        noise = e.log(
-            -e.log(open_uniform(b, element_index(b, weights.shape), seed, offset, "f32"))
-        ).to(dtype)
+        stream = RandomStream(seed, offset, element_index(b, weights.shape))
+        noise = e.log(-e.log(stream.open_uniform("f32"))).to(dtype)
         return (e.log(weight.to(dtype)) - noise).to("f32")
 
     finish = b.pointwise(race, [weights])

@@ -28,50 +28,50 @@ recorded("aten::logsumexp", tried=("no_dims",))
 recorded("aten::nansum", asks_cpu="no_dims")
 
 
-def _finish(b: LinalgBuilder, x: StridedValue) -> StridedValue:
-    return b.as_type(x)
-
-
-@lowering("aten::sum aten::sum.dim_IntList", ALL, "reduction", SUMS)
-def _sum(b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None) -> StridedValue:
-    return _finish(
-        b, sum_of(b, self, canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
-    )
-
-
 @lowering("aten::nansum", ALL, "reduction", SUMS)
 def _nansum(b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None) -> StridedValue:
     dims = canonical_dims(dim, self.rank)
     number = (lambda x: e.where(e.isnan(x), 0, x)) if e.info(self.dtype).kind == "float" else None
-    return _finish(b, sum_of(b, self, dims, compute_dtype(b.result.dtype), number))
+    return b.as_type(sum_of(b, self, dims, compute_dtype(b.result.dtype), number))
 
 
 @lowering("aten::count_nonzero.dim_IntList", ALL, "reduction", EXACT)
 def _count_nonzero(
     b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None
 ) -> StridedValue:
-    return _finish(b, sum_of(b, self, canonical_dims(dim, self.rank), "i64", lambda x: x.ne(0)))
+    return b.as_type(sum_of(b, self, canonical_dims(dim, self.rank), "i64", lambda x: x.ne(0)))
 
 
 @lowering("aten::mean aten::mean.dim", ALL, "reduction", SUMS)
 def _mean(b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None) -> StridedValue:
-    return _finish(
-        b, mean_of(b, self, canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
-    )
+    dims = canonical_dims(dim, self.rank)
+    return b.as_type(mean_of(b, self, dims, compute_dtype(b.result.dtype)))
 
 
-@lowering("aten::prod aten::prod.dim_int", ALL, "reduction", SUMS)
-def _prod(b: LinalgBuilder, self: StridedValue, dim: int | None = None) -> StridedValue:
-    return _finish(
-        b, reduce(b, "prod", [self], canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
-    )
+def _reduction(
+    kind: str, names: str, family: str, tolerance: dict[str, tuple[float, float]], dtype: str = ""
+) -> None:
+    """Register a plain reduction in `dtype`, by default that in which the result is computed."""
+
+    @lowering(names, ALL, family, tolerance)
+    def lower(
+        b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None
+    ) -> StridedValue:
+        dims = canonical_dims(dim, self.rank)
+        return b.as_type(reduce(b, kind, [self], dims, dtype or compute_dtype(b.result.dtype)))
+
+
+_reduction("sum", "aten::sum aten::sum.dim_IntList", "reduction", SUMS)
+_reduction("prod", "aten::prod aten::prod.dim_int", "reduction", SUMS)
+_reduction("or", "aten::any aten::any.dim aten::any.dims", "reduction", EXACT, "i1")
+_reduction("and", "aten::all aten::all.dim aten::all.dims", "reduction", EXACT, "i1")
 
 
 def _extreme(kind: str) -> Lower:
     def lower(
         b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None
     ) -> StridedValue:
-        return _finish(b, reduce(b, kind, [self], canonical_dims(dim, self.rank), self.dtype))
+        return b.as_type(reduce(b, kind, [self], canonical_dims(dim, self.rank), self.dtype))
 
     return lower
 
@@ -98,10 +98,10 @@ def _extreme_place(kind: str) -> Lower:
     return lower
 
 
-for _name, _kind in (("max", "max"), ("min", "min")):
-    lowering(f"aten::a{_name} aten::{_name}", ALL, "extreme", EXACT)(_extreme(_kind))
-    lowering(f"aten::{_name}.dim", ALL, "extreme_dim", EXACT)(_extreme_dim(_kind))
-    lowering(f"aten::arg{_name}", NUMBERS, "extreme_place", EXACT)(_extreme_place(_kind))
+for _kind in ("max", "min"):
+    lowering(f"aten::a{_kind} aten::{_kind}", ALL, "extreme", EXACT)(_extreme(_kind))
+    lowering(f"aten::{_kind}.dim", ALL, "extreme_dim", EXACT)(_extreme_dim(_kind))
+    lowering(f"aten::arg{_kind}", NUMBERS, "extreme_place", EXACT)(_extreme_place(_kind))
 
 
 @lowering("aten::aminmax", ALL, "aminmax", EXACT)
@@ -111,19 +111,6 @@ def _aminmax(
     dims = canonical_dims(dim, self.rank)
     low, high = (reduce(b, kind, [self], dims, self.dtype) for kind in ("min", "max"))
     return b.reshape(low, b.result.shape), b.reshape(high, b.result.shape)
-
-
-def _test(kind: str) -> Lower:
-    def lower(
-        b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None
-    ) -> StridedValue:
-        return _finish(b, reduce(b, kind, [self], canonical_dims(dim, self.rank), "i1"))
-
-    return lower
-
-
-lowering("aten::any aten::any.dim aten::any.dims", ALL, "reduction", EXACT)(_test("or"))
-lowering("aten::all aten::all.dim aten::all.dims", ALL, "reduction", EXACT)(_test("and"))
 
 
 def _variance(root: bool, with_mean: bool) -> Lower:
@@ -138,8 +125,8 @@ def _variance(root: bool, with_mean: bool) -> Lower:
         )
         if root:
             variance = b.pointwise(e.sqrt, [variance])
-        first = _finish(b, variance)
-        return (first, _finish(b, mean)) if with_mean else first
+        first = b.as_type(variance)
+        return (first, b.as_type(mean)) if with_mean else first
 
     return lower
 
@@ -154,9 +141,8 @@ lowering("aten::std_mean.correction", FLOATS, "variance", SUMS)(_variance(True, 
 def _vector_norm(
     b: LinalgBuilder, self: StridedValue, ord: Number, dim: list[int] | None = None
 ) -> StridedValue:
-    return _finish(
-        b, vector_norm(b, self, ord, canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
-    )
+    dims = canonical_dims(dim, self.rank)
+    return b.as_type(vector_norm(b, self, ord, dims, compute_dtype(b.result.dtype)))
 
 
 @lowering(
@@ -204,4 +190,4 @@ def _logsumexp(b: LinalgBuilder, self: StridedValue, dim: list[int]) -> StridedV
     # an infinite maximum would give inf - inf, so do not shift then
     shift = b.pointwise(lambda m: e.where(abs(m).eq(math.inf), 0, m), [largest])
     total = reduce(b, "sum", [self, shift], dims, dtype, lambda x, m: e.exp(x.to(dtype) - m))
-    return _finish(b, b.pointwise(lambda s, m: e.log(s) + m, [total, shift]))
+    return b.as_type(b.pointwise(lambda s, m: e.log(s) + m, [total, shift]))
