@@ -186,7 +186,7 @@ class SymInt:
             )
         return NotImplemented
 
-    def _times(self, other: SymInt) -> Any:
+    def _times(self, other: SymInt) -> SymInt | int:
         if len(self.polynomial) * len(other.polynomial) > _MAX_TERMS:
             return int(self) * int(other)
         product: Polynomial = {}
@@ -198,35 +198,35 @@ class SymInt:
 
     __rmul__ = __mul__
 
-    def __pow__(self, power: int) -> Any:
+    def __pow__(self, power: int) -> SymInt | int:
         """Return ``self ** power``."""
         return math.prod([self] * power)
 
-    def __lshift__(self, bits: int) -> Any:
+    def __lshift__(self, bits: int) -> SymInt | int:
         """Return ``self << bits``."""
         return self * (1 << bits)
 
-    def __rshift__(self, bits: int) -> Any:
+    def __rshift__(self, bits: int) -> SymInt | int:
         """Return ``self >> bits``."""
         return self // (1 << bits)
 
-    def __floordiv__(self, other: object) -> Any:
+    def __floordiv__(self, other: object) -> SymInt | int:
         """Return ``self // other``."""
         return self.__divmod__(other)[0] if isinstance(other, (int, SymInt)) else NotImplemented
 
-    def __mod__(self, other: object) -> Any:
+    def __mod__(self, other: object) -> SymInt | int:
         """Return ``self % other``."""
         return self.__divmod__(other)[1] if isinstance(other, (int, SymInt)) else NotImplemented
 
-    def __rfloordiv__(self, other: object) -> Any:
+    def __rfloordiv__(self, other: object) -> SymInt | int:
         """Return ``other // self``."""
         return self.__rdivmod__(other)[0] if isinstance(other, int) else NotImplemented
 
-    def __rmod__(self, other: object) -> Any:
+    def __rmod__(self, other: object) -> SymInt | int:
         """Return ``other % self``."""
         return self.__rdivmod__(other)[1] if isinstance(other, int) else NotImplemented
 
-    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+    def __divmod__(self, other: SymInt | int) -> tuple[SymInt | int, SymInt | int]:
         """Return ``divmod(self, other)``."""
         key = self.text, other.text if isinstance(other, SymInt) else int(other)
         found = self._symbols.divided.get(key)
@@ -240,7 +240,7 @@ class SymInt:
             )
         return found
 
-    def __rdivmod__(self, other: int) -> tuple[Any, Any]:
+    def __rdivmod__(self, other: int) -> tuple[SymInt | int, SymInt | int]:
         """Return ``divmod(other, self)``."""
         constant: Polynomial = {(): other} if other else {}
         return _divide(constant, other, self.polynomial, self.value, self._symbols)
@@ -393,7 +393,7 @@ def _not_negative(difference: SymInt | float) -> bool:
 
 def _divide(
     top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: ShapeEnv
-) -> tuple[Any, Any]:
+) -> tuple[SymInt | int, SymInt | int]:
     """Return quotient and remainder, rounded toward negative infinity like Python's.
 
     Args:
@@ -416,7 +416,9 @@ def _divide(
     return _divide_by_number(top, value, by, symbols)
 
 
-def _divide_by_number(top: Polynomial, value: int, by: int, symbols: ShapeEnv) -> tuple[Any, Any]:
+def _divide_by_number(
+    top: Polynomial, value: int, by: int, symbols: ShapeEnv
+) -> tuple[SymInt | int, SymInt | int]:
     """Divide by a positive number."""
     # canonical form: -(-n // 16) becomes (n + 15) // 16
     if leads_negative(top):
@@ -444,7 +446,7 @@ def _divide_by_number(top: Polynomial, value: int, by: int, symbols: ShapeEnv) -
 
 def _divide_by_size(
     top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: ShapeEnv
-) -> tuple[Any, Any]:
+) -> tuple[SymInt | int, SymInt | int]:
     """Divide by a symbolic size that is positive."""
     whole, rest = exact(top, bottom)
     excess = value - _value(whole, symbols) * by

@@ -25,7 +25,7 @@ def scan_layers(
     input_data: object,
     partition_fn: object = default_partition,
     is_layer_pure: bool = False,
-) -> Any:
+) -> object:
     """Apply layers in sequence, in chunks that run one program; see `scan`.
 
     Args:

@@ -204,7 +204,7 @@ def for_each_instance(
 
 def for_each_instance_rewrite(
     value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]
-) -> Any:
+) -> object:
     """Return a copy of a structure with `fn(x)` instead of each selected object x.
 
     An object that occurs twice is replaced once; tuples become lists.

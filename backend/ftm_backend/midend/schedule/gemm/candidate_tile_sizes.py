@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import gcd, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut, cuts
 from ftm_backend.target import cost_rules
+from ftm_backend.target.cost_rules import Numbers
 
 if TYPE_CHECKING:
     from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2ImGeometry
@@ -51,7 +52,7 @@ class CandidateSizes(NamedTuple):
     quanta: bool
 
 
-def axis(values: Sequence[Any], position: int) -> Any:
+def axis(values: Sequence[Numbers], position: int) -> Numbers:
     """Reshape values for broadcasting along one axis of the grid (m, chunks, n, k)."""
     shape = [1, 1, 1, 1]
     shape[position] = len(values)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any
 
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import axis
 from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 from ftm_backend.target import cost_rules
+from ftm_backend.target.cost_rules import Numbers
 
 __all__ = ["BlockExtents"]
 
@@ -55,7 +55,7 @@ class BlockExtents:
         self.period = axis([_blocks_of_a_dimension(cut, sides) for cut in cuts], position)
         self.ragged = any(last != cut.size for last, cut in pairs)
 
-    def set_busiest(self, blocks: Any) -> None:
+    def set_busiest(self, blocks: Numbers) -> None:
         """Set ``last_fraction`` and ``mean`` if the busiest core has ``blocks`` blocks."""
         self.last_fraction = blocks // self.period / blocks
         self.mean = self.mean_of(lambda elements: elements)
@@ -68,12 +68,12 @@ class BlockExtents:
         result.mean = self.mean * factor
         return result
 
-    def mean_of(self, cost: Callable[[Any], Any]) -> Any:
+    def mean_of(self, cost: Callable[[Numbers], Numbers]) -> Numbers:
         """Return the mean over the busiest core's blocks of a cost."""
         full = cost(self.full)
         return full + (cost(self.last) - full) * self.last_fraction if self.ragged else full
 
-    def busy_cores(self, cost: Callable[[Any], Any], waves: Any) -> Any:
+    def busy_cores(self, cost: Callable[[Numbers], Numbers], waves: Numbers) -> Numbers:
         """Return how many cores are busy on average while the busiest one does its ``waves``.
 
         Args:

@@ -22,6 +22,7 @@ from ftm_backend.midend.schedule.gemm.panel_transfer_cost import PanelTransferCo
 from ftm_backend.midend.schedule.gemm.schedule import ASpace, Schedule
 from ftm_backend.midend.schedule.gemm.traffic_model import box_bytes, fill_cycles, parameter_bytes
 from ftm_backend.target import cost_rules
+from ftm_backend.target.cost_rules import Numbers
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES
 
@@ -140,7 +141,7 @@ class PricedPlan:
         ) * np.where(masks.b_in_gsm, GSM_PENALTY, 1.0)
         return np.where(fits, total, inf)
 
-    def _gsm_fill(self) -> Any:
+    def _gsm_fill(self) -> Numbers:
         """Return the cycles to load B into GSM, or its first blocks if the others overlap steps."""
         g, masks = self.grid, self.masks
         if not masks.b_in_gsm.any():
@@ -186,7 +187,7 @@ class PricedPlan:
             together = np.where(self.deferred_chunks, self._deferred_panel(step, load), together)
         return np.where(shared, together + steps * self.machine.barrier_cycles, separate)
 
-    def _deferred_panel(self, step: Any, load: Any) -> Any:
+    def _deferred_panel(self, step: Numbers, load: Numbers) -> Numbers:
         """Return the cycles of a panel whose steps finish chunks of the previous panel.
 
         Without barriers.
@@ -200,7 +201,7 @@ class PricedPlan:
         )
         return busy * with_chunks + (g.k_blocks - busy) * np.maximum(step, load)
 
-    def _check_capacity(self) -> tuple[Any, Any, Any]:
+    def _check_capacity(self) -> tuple[Numbers, Numbers, Numbers]:
         """Return the memory of A (index of ``_SPACES``), the buffers of C, and which sizes fit."""
         g, p, masks, machine = self.grid, self.problem, self.masks, self.machine
         item = ELEMENT_BYTES[p.a.dtype]

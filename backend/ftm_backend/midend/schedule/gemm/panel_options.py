@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ftm_backend.midend.schedule.gemm.schedule import Share
+from ftm_backend.target.cost_rules import Numbers
 
 __all__ = ["ChoiceMasks", "PanelChoice"]
 
@@ -40,7 +41,7 @@ class ChoiceMasks:
         self.keep_a, self.keep_b = self.keep & self.m_outer, self.keep & ~self.m_outer
         self.fills_during_panel = self.b_in_gsm & self.share_a & self.keep_b
 
-    def by_loop(self, of_rows: Any, of_columns: Any) -> tuple[Any, Any]:
+    def by_loop(self, of_rows: Numbers, of_columns: Numbers) -> tuple[Numbers, Numbers]:
         """Return the values of the outer and of the inner loop."""
         return np.where(self.m_outer, of_rows, of_columns), np.where(
             self.m_outer, of_columns, of_rows

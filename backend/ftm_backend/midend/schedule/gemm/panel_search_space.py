@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from ftm_backend.midend.schedule.gemm.traffic_model import (
     sums_cycles,
 )
 from ftm_backend.target import cost_rules
+from ftm_backend.target.cost_rules import Numbers
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -52,7 +52,7 @@ class PanelSearchSpace:
         size_indices: For each axis (m, chunks, n, k), the index of each entry's size.
     """
 
-    size_indices: tuple[Any, ...]
+    size_indices: tuple[np.ndarray, ...]
     k_groups = 1
     """Parts of k that different cores compute."""
 
@@ -139,11 +139,11 @@ class PanelSearchSpace:
             sampling,
         )
 
-    def _panel_count(self, m_blocks: Any, sampling: CandidateSizes) -> Any:
+    def _panel_count(self, m_blocks: Numbers, sampling: CandidateSizes) -> Numbers:
         """Return the number of row panels of a batch entry."""
         return cost_rules.pieces(m_blocks, np.minimum(axis(sampling.chunks, 1), m_blocks))
 
-    def _col2im_extents(self) -> tuple[Any, Any]:
+    def _col2im_extents(self) -> tuple[Numbers, Numbers]:
         """Return the channels of a col2im block and the elements of its feature maps."""
         geometry = self.problem.col2im
         assert geometry is not None
@@ -152,7 +152,7 @@ class PanelSearchSpace:
             [geometry.columns(cut) for cut in self.cuts[1]], 2
         )
 
-    def _mean_col2im_extents(self) -> tuple[Any, Any]:
+    def _mean_col2im_extents(self) -> tuple[Numbers, Numbers]:
         """Return the same for the mean block."""
         channels, elements = self._col2im_extents()
         return channels * (self.m_extents.mean / self.m_tile), elements * (
@@ -162,9 +162,9 @@ class PanelSearchSpace:
     def _set_windows(self, ms: Sequence[TileCut], ks: Sequence[TileCut]) -> None:
         """Set the elements of A below the largest block, the box's extents, and even runs of k."""
         p = self.problem
-        self.block: Any = self.m_tile * self.k_tile
-        self.lengths: tuple[Any, ...] = ()
-        self.runs: Any = 1
+        self.block: Numbers = self.m_tile * self.k_tile
+        self.lengths: tuple[Numbers, ...] = ()
+        self.runs: Numbers = 1
         if p.a_windows:
             self.counts = (
                 [tile_extents(p.m, cut) for cut in ms],
@@ -174,7 +174,7 @@ class PanelSearchSpace:
             self.block = prod(self.lengths, start=np.ones_like(self.block))
             self.runs = axis([cost_rules.even_runs(counts) for counts in self.counts[1]], 3)
 
-    def _lengths(self, *parts: Any) -> tuple[Any, ...]:
+    def _lengths(self, *parts: Numbers | None) -> tuple[Numbers, ...]:
         """Return the extents of the window box below a block.
 
         Args:
@@ -182,14 +182,15 @@ class PanelSearchSpace:
         """
         p, lengths = self.problem, []
         for side in p.a_windows:
-            length: Any = 1
+            length: Numbers = 1
             for position, step in side.steps:
                 group, at = (0, position) if position < len(p.m) else (1, position - len(p.m))
                 grid_axis, cuts = (0, 3)[group], self.cuts[(0, 2)[group]]
-                counts: Any = axis([counts[at] for counts in self.counts[group]], grid_axis)
-                if parts[group] is not None:
+                counts: Numbers = axis([counts[at] for counts in self.counts[group]], grid_axis)
+                part = parts[group]
+                if part is not None:
                     counts = counts * np.where(
-                        axis([cut.dim == at for cut in cuts], grid_axis), parts[group], 1
+                        axis([cut.dim == at for cut in cuts], grid_axis), part, 1
                     )
                 length = length + (counts - 1) * abs(step)
             lengths.append(
@@ -213,7 +214,7 @@ class PanelSearchSpace:
         self.moved_b = self.moved_b * p.b_prologue.full_loads
         self.elements_b = self.elements_b * p.b_prologue.full_loads
         self.split_rows = p.split_rows and self.b_layout == "plain"
-        self.moved_b_split: Any = self.moved_b
+        self.moved_b_split: Numbers = self.moved_b
         if self.split_rows:
             item, inside = ELEMENT_BYTES[p.b.dtype], prod(p.n[1:])
             self.moved_b_split = (
@@ -229,13 +230,9 @@ class PanelSearchSpace:
             row_elements = np.where(
                 self.covers_feature_maps, channels * prod(p.col2im.shape.sizes), elements
             )
-            self.moved_c, self.elements_c = (
-                channels
-                * elements
-                / row_elements
-                * cost_rules.granules(self.machine, row_elements * item),
-                0.0,
-            )
+            rows = channels * elements / row_elements
+            self.moved_c = rows * cost_rules.granules(self.machine, row_elements * item)
+            self.elements_c: Numbers = 0.0
             stored = channels * elements
         else:
             sides = (m.scaled(2), n.scaled(0.5)) if p.interleaved else (m, n)
@@ -266,7 +263,7 @@ class PanelSearchSpace:
                 self.machine, p.a, m, k, True
             )
 
-    def _product(self, n: Any, k: Any) -> Any:
+    def _product(self, n: Numbers, k: Numbers) -> Numbers:
         """Return the cycles of the micro-kernel for as many rows as it computes at once."""
         p, machine = self.problem, self.machine
         if p.a_windows:
@@ -291,10 +288,10 @@ class PanelSearchSpace:
         self.matrix = self.mean_chunks * (
             product + machine.issue_cycles + SCALARS["product"] * machine.scalar_latency
         )
-        self.a_prologue_cycles: Any = 0.0
+        self.a_prologue_cycles: Numbers = 0.0
         if p.a_prologue.tiles:
             self.a_prologue_cycles = self.mean_chunks * box_cycles(machine, p, self.mean_lengths)
-        self.b_prepare_cycles: Any = 0.0
+        self.b_prepare_cycles: Numbers = 0.0
         if self.b_layout == "transposed":
             self.b_prepare_cycles = cost_rules.transpose_cycles(machine, p.b.dtype, k.mean, n.mean)
         if p.b_prologue.tiles:
@@ -311,7 +308,7 @@ class PanelSearchSpace:
         vectors = rows * cost_rules.pieces(columns, machine.lanes(p.accumulator))
         has_body = p.epilogue.transfers > 0
         self.body = p.epilogue.interval * vectors + 40 if has_body else 0.0 * vectors
-        transforming: Any = 0.0
+        transforming: Numbers = 0.0
         if p.col2im:
             elements = axis([p.col2im.elements(cut) for cut in self.cuts[1]], 2) * (n.mean / n.full)
             transforming = cost_rules.fold_cycles(
@@ -329,7 +326,7 @@ class PanelSearchSpace:
             machine.issue_cycles + scalar + self.body + transforming
         )
 
-    def _traffic_floor(self) -> Any:
+    def _traffic_floor(self) -> Numbers:
         """Return a lower bound of the cycles of all transfers.
 
         The busiest core loads its part of A and B and stores its part of C at least once, at a
@@ -342,7 +339,7 @@ class PanelSearchSpace:
         moved_a = np.minimum(self.moved_a, self.moved_a_transposed)
         rate = machine.core_bandwidth / machine.clock_hz
 
-        def cycles(operand_traffic: Any, elements: Any) -> Any:
+        def cycles(operand_traffic: Numbers, elements: Numbers) -> Numbers:
             return cost_rules.transfer_cycles(machine, operand_traffic / rate, 0.0, elements)
 
         each = cycles(moved_a, np.minimum(self.elements_a, self.elements_a_transposed))
@@ -395,7 +392,7 @@ class PanelSearchSpace:
             1.0,
         )
 
-        def of_columns(cost: Callable[[Any], Any]) -> Any:
+        def of_columns(cost: Callable[[Numbers], Numbers]) -> Numbers:
             return np.maximum(np.minimum(n.busy_cores(cost, trips), columns), 1.0)
 
         self.busy_column_groups = self.busy_column_groups_b = self.busy_column_groups_c = (

@@ -16,6 +16,7 @@ from ftm_backend.midend.schedule.gemm.panel_options import ChoiceMasks
 from ftm_backend.midend.schedule.gemm.panel_search_space import PanelSearchSpace
 from ftm_backend.midend.schedule.gemm.wave_quantization import ddr_share, waves
 from ftm_backend.target import cost_rules
+from ftm_backend.target.cost_rules import Numbers
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 __all__ = ["PanelTransferCost"]
@@ -39,7 +40,11 @@ class PanelTransferCost:
     """
 
     def __init__(
-        self, grid: PanelSearchSpace, masks: ChoiceMasks, overlaps: Any, deferred: Any
+        self,
+        grid: PanelSearchSpace,
+        masks: ChoiceMasks,
+        overlaps: Numbers,
+        deferred: Numbers | np.bool,
     ) -> None:
         """Compute the cycles.
 
@@ -86,7 +91,9 @@ class PanelTransferCost:
         all_b = b * np.where(masks.share_b, 1, np.minimum(g.rows, g.groups[0]))
         c = g.mean_chunks * (g.moved_c + g.epilogue_moved)
 
-        def sharing(of_rows: Any, of_columns: Any, stores: Any) -> Callable[[Any, Any, Any], Any]:
+        def sharing(
+            of_rows: Numbers, of_columns: Numbers, stores: Numbers
+        ) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
             """Return the number of cores that share DDR, as a function of the busy groups.
 
             Arguments are the parts of the loads along rows, of the loads along columns, and of the
@@ -102,7 +109,7 @@ class PanelTransferCost:
                 (for_rows + stored * of_c) * rows + for_columns * of_b, 1.0
             )
 
-        def rate_of(cores: Any) -> Any:
+        def rate_of(cores: Numbers) -> Numbers:
             return (
                 np.minimum(machine.ddr_bandwidth / cores, machine.core_bandwidth) / machine.clock_hz
             )
@@ -156,13 +163,15 @@ class PanelTransferCost:
         self.slower = self.again_rate / self.store_rate
         self.gsm_rate = machine.gsm_bytes_per_cycle / cores
 
-    def _cycles(self, moved: Any, elements: Any, rate: Any, gsm_cycles: Any = 0.0) -> Any:
+    def _cycles(
+        self, moved: Numbers, elements: Numbers, rate: Numbers, gsm_cycles: Numbers = 0.0
+    ) -> Numbers:
         return cost_rules.transfer_cycles(self.machine, moved / rate, gsm_cycles, elements)
 
     def _set_loads(self) -> None:
         """Set whether A is transposed, and the DMA cycles of a step's loads."""
         g, p, masks, machine = self.grid, self.problem, self.masks, self.machine
-        through: Any = 0.0
+        through: Numbers = 0.0
         if masks.share_a.any():
             through = np.where(
                 masks.share_a, g.mean_block * ELEMENT_BYTES[p.a.dtype] / self.gsm_rate, 0.0
@@ -224,7 +233,7 @@ class PanelTransferCost:
         g, p, machine = self.grid, self.problem, self.machine
         latency = machine.dma_latency * (p.epilogue.transfers + p.sums)
 
-        def store(rate: Any) -> Any:
+        def store(rate: Numbers) -> Numbers:
             return self._cycles(g.moved_c, g.elements_c, rate) + g.epilogue_moved / rate + latency
 
         self.store = self.last_store = store(self.store_rate)

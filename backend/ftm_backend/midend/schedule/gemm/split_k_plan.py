@@ -18,6 +18,7 @@ from ftm_backend.midend.schedule.gemm.schedule import ASpace, BLayout, Schedule
 from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut, TilingProblem
 from ftm_backend.midend.schedule.gemm.traffic_model import box_bytes, parameter_bytes
 from ftm_backend.target import cost_rules
+from ftm_backend.target.cost_rules import Numbers
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -97,7 +98,7 @@ class _Splits(PanelSearchSpace):
             tuple(cut for cut in ks if cut.blocks >= self.k_groups) or ks[:1],
         )
 
-    def _panel_count(self, m_blocks: Any, sampling: CandidateSizes) -> Any:
+    def _panel_count(self, m_blocks: Numbers, sampling: CandidateSizes) -> Numbers:
         return np.minimum(m_blocks, self.groups[0])
 
     def cheapest(self) -> Schedule | None:
@@ -130,7 +131,7 @@ class _Splits(PanelSearchSpace):
             cycles=pick(total),
         )
 
-    def _check_capacity(self) -> tuple[Any, Any]:
+    def _check_capacity(self) -> tuple[Numbers, Numbers]:
         """Return whether A is in GSM, and which candidates fit.
 
         The reduction reuses the scratchpad of the blocks of B.
@@ -158,7 +159,7 @@ class _Splits(PanelSearchSpace):
         is_divisible = (self.k_blocks >= self.k_groups) & (self.n_blocks <= self.groups[1])
         return in_gsm, is_divisible & (am <= machine.am_bytes) & (gsm <= machine.gsm_bytes)
 
-    def _cycles(self) -> tuple[Any, Any]:
+    def _cycles(self) -> tuple[Numbers, Numbers]:
         """Return whether DMA transposes A, and the cycles."""
         p, machine = self.problem, self.machine
         rate = cost_rules.bytes_per_cycle(machine, machine.cores)

@@ -31,6 +31,7 @@ from ftm_backend.midend.schedule.gemm.tiling_problem import (
     pitch,
 )
 from ftm_backend.target import cost_rules
+from ftm_backend.target.cost_rules import Numbers
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -52,7 +53,7 @@ def synchronous_schedule(problem: TilingProblem, machine: MachineParameters) -> 
     return best.schedule() if best.cycles < inf else None
 
 
-def _axis(values: Sequence[Any], position: int) -> Any:
+def _axis(values: Sequence[Numbers], position: int) -> Numbers:
     """Return values along one axis of the grid (division, m, n, k)."""
     return np.array(values, dtype=np.float64).reshape(
         [-1 if at == position else 1 for at in range(4)]
@@ -68,8 +69,13 @@ def _micro_kernels(extents: Sequence[int], cut: TileCut, quantum: int) -> int:
 
 
 def _transfer_cycles(
-    machine: MachineParameters, elements: float, run: Any, inner: Any, item: int, rate: Any
-) -> Any:
+    machine: MachineParameters,
+    elements: float,
+    run: Numbers,
+    inner: Numbers,
+    item: int,
+    rate: Numbers,
+) -> Numbers:
     """Return the cycles to transfer elements by DMA.
 
     Args:
@@ -146,7 +152,9 @@ class _Tiles:
         bandwidth = np.minimum(machine.core_bandwidth, machine.ddr_bandwidth / self.cores)
         rate = bandwidth / machine.clock_hz
 
-        def load(x: OperandTraffic, elements: int, first: Any, second: Any) -> tuple[Any, Any]:
+        def load(
+            x: OperandTraffic, elements: int, first: Numbers, second: Numbers
+        ) -> tuple[Numbers, Numbers]:
             item = ELEMENT_BYTES[x.dtype]
             plain = _transfer_cycles(machine, elements, x.runs[1], second, item, rate)
             return plain, _transfer_cycles(machine, elements, x.runs[0], first, item, rate)
@@ -158,7 +166,7 @@ class _Tiles:
         self.store = storing + elements * p.epilogue.bytes * machine.clock_hz / bandwidth
 
 
-def _larger_slot(rows: Any, columns: Any, dtype: str) -> Any:
+def _larger_slot(rows: Numbers, columns: Numbers, dtype: str) -> Numbers:
     """Return the bytes of a tile, with room to keep it transposed."""
     item = ELEMENT_BYTES[dtype]
     return np.maximum(
@@ -236,7 +244,7 @@ class _Nest:
         self.work = t.batch * (of_batch * of_outer * of_inner)
         self.steps = batches * outers * inners
 
-    def _total(self) -> Any:
+    def _total(self) -> np.ndarray:
         """Return the cycles of all tiles; infinite for those that do not fit."""
         t, machine = self.tiles, self.machine
         m_blocks, n_blocks, k_blocks = t.blocks

@@ -15,6 +15,7 @@ from ftm_backend.midend.lowering.gemm.im2col_operand import COLUMN_SIDES
 from ftm_backend.midend.schedule.gemm.core_partition import BlockExtents
 from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TilingProblem
 from ftm_backend.target import cost_rules
+from ftm_backend.target.cost_rules import Numbers
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -37,7 +38,7 @@ def operand_traffic(
     first: BlockExtents,
     second: BlockExtents,
     transposed: bool,
-) -> tuple[Any, Any]:
+) -> tuple[Numbers, Numbers]:
     """Return the mean traffic of a block of ``first`` x ``second`` elements of an operand.
 
     Args:
@@ -66,8 +67,8 @@ def operand_traffic(
 
 
 def run_bytes(
-    machine: MachineParameters, x: OperandTraffic, group: int, inner: Any, across: Any = 1
-) -> Any:
+    machine: MachineParameters, x: OperandTraffic, group: int, inner: Numbers, across: Numbers = 1
+) -> Numbers:
     """Return the bytes that DDR moves for ``inner`` elements along a contiguous group.
 
     Rows merge into one transfer if a block takes whole runs and the operand allows it.
@@ -82,8 +83,12 @@ def run_bytes(
 
 
 def prologue_cycles(
-    machine: MachineParameters, problem: TilingProblem, k_tile: Any, n_tile: Any, b_layout: str
-) -> Any:
+    machine: MachineParameters,
+    problem: TilingProblem,
+    k_tile: Numbers,
+    n_tile: Numbers,
+    b_layout: str,
+) -> Numbers:
     """Return the cycles of the fused prologue that computes a block of B."""
     rows, columns = (k_tile, n_tile) if b_layout == "plain" else (n_tile, k_tile)
     return (
@@ -94,7 +99,9 @@ def prologue_cycles(
     )
 
 
-def fill_cycles(machine: MachineParameters, blocks: Any, moved_each: Any, elements: Any) -> Any:
+def fill_cycles(
+    machine: MachineParameters, blocks: Numbers, moved_each: Numbers, elements: Numbers
+) -> Numbers:
     """Return the cycles until ``blocks`` blocks are in GSM, for the core that loads most of them.
 
     Args:
@@ -110,7 +117,9 @@ def fill_cycles(machine: MachineParameters, blocks: Any, moved_each: Any, elemen
     return most * cost_rules.transfer_cycles(machine, moved_each / rate, 0.0, elements)
 
 
-def parameter_bytes(problem: TilingProblem, k_tile: Any, n_tile: Any, b_layout: str) -> Any:
+def parameter_bytes(
+    problem: TilingProblem, k_tile: Numbers, n_tile: Numbers, b_layout: str
+) -> Numbers:
     """Return the scratchpad bytes of the broadcast operands of B's prologue, double-buffered."""
     item, down = ELEMENT_BYTES[problem.b.dtype], k_tile if b_layout == "plain" else n_tile
     return (
@@ -146,7 +155,9 @@ def box_traffic(
     return count * block / run * cost_rules.granules(machine, run * item), 0.0
 
 
-def box_cycles(machine: MachineParameters, problem: TilingProblem, lengths: Sequence[Any]) -> Any:
+def box_cycles(
+    machine: MachineParameters, problem: TilingProblem, lengths: Sequence[Numbers]
+) -> Numbers:
     """Return the cycles of the fused prologue that computes a window box of A."""
     rows, columns = prod(lengths[:-COLUMN_SIDES]), prod(lengths[-COLUMN_SIDES:])
     return (
@@ -158,7 +169,7 @@ def box_cycles(machine: MachineParameters, problem: TilingProblem, lengths: Sequ
     )
 
 
-def box_bytes(problem: TilingProblem, lengths: Sequence[Any]) -> Any:
+def box_bytes(problem: TilingProblem, lengths: Sequence[Numbers]) -> Numbers:
     """Return the scratchpad bytes of the other operands of a box's prologue, double-buffered."""
     item = ELEMENT_BYTES[problem.a.dtype]
     rows = prod(lengths[:-COLUMN_SIDES])
@@ -169,7 +180,9 @@ def box_bytes(problem: TilingProblem, lengths: Sequence[Any]) -> Any:
     return 2 * ((problem.a_prologue.tiles - 1) * slot_bytes(rows, columns, item) + parameters)
 
 
-def sums_cycles(machine: MachineParameters, problem: TilingProblem, rows: Any, columns: Any) -> Any:
+def sums_cycles(
+    machine: MachineParameters, problem: TilingProblem, rows: Numbers, columns: Numbers
+) -> Numbers:
     """Return the cycles of the row sums of a block of C."""
     each = (
         cost_rules.pieces(columns, machine.lanes(problem.accumulator)) * 1.0 + machine.reduce_cycles

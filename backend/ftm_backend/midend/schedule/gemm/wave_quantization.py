@@ -7,19 +7,19 @@ these 2 share DDR's bandwidth, limited by that of a core.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from ftm_backend.target.cost_rules import Numbers
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["ddr_share", "waves"]
 
-Waves = tuple[tuple[Any, Any], ...]
+Waves = tuple[tuple[Numbers, Numbers], ...]
 """Full waves, then the last wave: mean number of busy groups of cores, fraction of all waves."""
 
 
-def waves(blocks: Any, busiest: Any, groups: int, even: Any) -> Waves:
+def waves(blocks: Numbers, busiest: Numbers, groups: int, even: Numbers) -> Waves:
     """Return the waves of ``blocks`` blocks on ``groups`` groups of cores.
 
     Args:
@@ -40,8 +40,11 @@ def waves(blocks: Any, busiest: Any, groups: int, even: Any) -> Waves:
 
 
 def ddr_share(
-    machine: MachineParameters, active: Callable[[Any, Any], Any], rows: Waves, columns: Waves
-) -> tuple[Any, Any]:
+    machine: MachineParameters,
+    active: Callable[[Numbers, Numbers], Numbers],
+    rows: Waves,
+    columns: Waves,
+) -> tuple[Numbers, Numbers]:
     """Return the busiest core's DDR bandwidth, averaged over the waves.
 
     In the last wave fewer cores share DDR, but each is limited by its own bandwidth.
@@ -56,8 +59,8 @@ def ddr_share(
     Returns:
         Bytes per cycle of the busiest core, and the mean of ``active``.
     """
-    seconds: Any = 0.0
-    average: Any = 0.0
+    seconds: Numbers = 0.0
+    average: Numbers = 0.0
     for even_rows, of_rows in rows:
         for even_columns, of_columns in columns:
             busy, part = active(even_rows, even_columns), of_rows * of_columns
