@@ -207,7 +207,9 @@ void resume_building() {
     const std::lock_guard<std::mutex> guard(b.mutex);
     units.swap(b.suspended);
   }
-  build_here(std::move(units));
+  if (!units.empty()) {
+    build_here(std::move(units));
+  }
 }
 
 void stop_compile_thread() {

@@ -150,20 +150,21 @@ void enqueue(const JobPtr& job) {
   job->number = ++q.enqueued;
 }
 
-void start(const JobPtr& job, ProgramPtr program) {
+void start(const JobPtr& job, const ProgramPtr& program) {
   static auto& executions = counter("executions");
   executions.fetch_add(1);
   GilRelease unlocked;
   auto& q = run_queue();
   std::unique_lock<std::mutex> lock(q.mutex);
-  job->program = std::move(program);
+  job->program = program;
   job->started = true;
   if (runs_at_once(q, job)) {
     run_program(q, lock, job);
-    return;
+  } else {
+    q.changed->notify_all();
+    wait_until(q, lock, [] {}, [&] { return has_room_behind(q, *job); });
   }
-  q.changed->notify_all();
-  wait_until(q, lock, [] {}, [&] { return has_room_behind(q, *job); });
+  note_launched(q, program);
 }
 
 void abandon(const JobPtr& job, FailurePtr failure) noexcept {
@@ -256,6 +257,7 @@ void wait_for(const BufferPtr& buffer) {
       unlocked.emplace();
     }
     std::unique_lock<std::mutex> lock(q.mutex);
+    note_waiting(q);
     if (waits) {
       check_fork(q);
       q.given_up = false;
@@ -279,6 +281,7 @@ void wait_for_all() {
   {
     GilRelease unlocked;
     std::unique_lock<std::mutex> lock(q.mutex);
+    note_waiting(q);
     if (!q.orphaned) {
       q.given_up = false;
       wait_until(q, lock, [&] { demand_all(q); }, [&] { return q.jobs.empty(); });

@@ -18,7 +18,7 @@ void enqueue(const JobPtr& job);
 // Lets a job run in its turn. The caller must have dropped its references to inputs that may be
 // donated. Waits, without the GIL, while too many earlier jobs are in flight; throws the exception
 // of a signal handler.
-void start(const JobPtr& job, ProgramPtr program);
+void start(const JobPtr& job, const ProgramPtr& program);
 // Replaces `start` for a job that cannot run: its results get their variables' old values, or
 // `failure`. Does nothing if the job was started.
 void abandon(const JobPtr& job, FailurePtr failure) noexcept;

@@ -15,6 +15,11 @@ namespace {
 // A program that took no longer the last time runs on the thread that launches it: waking the
 // launcher costs that thread 5 microseconds, and a reader waits 10 more until it is woken itself.
 constexpr std::chrono::microseconds kShort(50);
+// The same for a program whose results are waited for, since its launcher has nothing else to do.
+// Python's signal handlers wait for it, so it is not much longer.
+constexpr std::chrono::microseconds kShortAwaited(1000);
+// A thread that does not wait this soon after a launch has something else to do.
+constexpr std::chrono::microseconds kSoon(20);
 
 // Releases the collectives of a job that has ended, whether it has run them or not.
 void end_collectives(Job& job) {
@@ -129,8 +134,31 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
 
 bool runs_at_once(RunQueue& q, const JobPtr& job) {
   const auto* machine = job->program->machine();
-  return machine != nullptr && machine->last_time() <= kShort && !job->communicates() &&
-         q.jobs.size() == 1 && !q.stopping && next_job(q) == job;
+  return machine != nullptr &&
+         machine->last_time() <= (machine->is_awaited() ? kShortAwaited : kShort) &&
+         !job->communicates() && q.jobs.size() == 1 && !q.stopping && next_job(q) == job;
+}
+
+namespace {
+
+void note_awaited(RunQueue& q, bool is_awaited) {
+  if (const auto program = std::exchange(q.launched, {}).lock()) {
+    if (const auto* machine = program->machine()) {
+      machine->set_awaited(is_awaited);
+    }
+  }
+}
+
+} // namespace
+
+void note_launched(RunQueue& q, const ProgramPtr& program) {
+  note_awaited(q, false);
+  q.launched = program;
+  q.launched_at = std::chrono::steady_clock::now();
+}
+
+void note_waiting(RunQueue& q) {
+  note_awaited(q, std::chrono::steady_clock::now() - q.launched_at <= kSoon);
 }
 
 } // namespace ftm

@@ -14,7 +14,13 @@ namespace ftm {
 void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& job);
 
 // Whether a job that has just been started is to run on the thread that started it: it is short,
-// and the only one in the queue. Called with the queue's mutex.
+// and the only one in the queue. It may be longer if the thread that launched its program last time
+// went on to wait. Called with the queue's mutex.
 bool runs_at_once(RunQueue& q, const JobPtr& job);
+
+// Note for the next launch of a program whether a thread waits right after this one. Called with
+// the queue's mutex: when a launch returns, and when a thread begins to wait for results.
+void note_launched(RunQueue& q, const ProgramPtr& program);
+void note_waiting(RunQueue& q);
 
 } // namespace ftm

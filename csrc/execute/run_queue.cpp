@@ -148,10 +148,13 @@ void demand_value(RunQueue& q, const BufferPtr& wanted) {
 }
 
 void demand_all(RunQueue& q) {
+  bool resumes = false;
   for (const auto& job : q.jobs) {
-    job->suspended = false;
+    resumes = std::exchange(job->suspended, false) || resumes;
   }
-  q.changed->notify_all();
+  if (resumes) { // a wake-up costs microseconds
+    q.changed->notify_all();
+  }
 }
 
 void finish_in_flight(RunQueue& q, const JobPtr& job, FailurePtr failure) {

@@ -6,6 +6,7 @@
 #include "execute/job.h"
 #include "support/runtime.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -35,6 +36,9 @@ struct RunQueue {
   bool orphaned = false; // this is a forked child, without the thread
   size_t max_in_flight = 3;
   uint64_t enqueued = 0; // number of jobs ever enqueued
+  // The program that was launched last, until a thread waits, and when its launch returned.
+  std::weak_ptr<Program> launched;
+  std::chrono::steady_clock::time_point launched_at;
 
   void lock() { mutex.lock(); }
   void unlock() { mutex.unlock(); }

@@ -1,6 +1,6 @@
 #include "graph/ordered_graph.h"
 
-#include <c10/util/flat_hash_map.h>
+#include "support/runtime.h"
 
 #include <algorithm>
 
@@ -31,6 +31,58 @@ std::vector<const CallNode*> reachable(c10::ArrayRef<torch::lazy::Output> result
   return calls;
 }
 
+// The first parameter that reads each buffer. Entries of earlier traversals count as empty, so the
+// memory is kept: most graphs are small, and there is one for each launch.
+class BufferTable {
+ public:
+  // Returns the entry of a buffer in this traversal, which is -1 if it was not set.
+  int32_t& first_parameter(const Buffer* buffer, uint32_t walk) {
+    if (walk_ != walk) {
+      walk_ = walk;
+      used_ = 0;
+    }
+    if (2 * (used_ + 1) > entries_.size()) {
+      grow();
+    }
+    Entry& entry = find(buffer);
+    if (entry.walk != walk) {
+      entry = {buffer, walk, -1};
+      ++used_;
+    }
+    return entry.parameter;
+  }
+
+ private:
+  struct Entry {
+    const Buffer* buffer;
+    uint32_t walk = 0;
+    int32_t parameter;
+  };
+
+  // Returns the buffer's entry, or the empty one where it belongs.
+  Entry& find(const Buffer* buffer) {
+    const size_t mask = entries_.size() - 1;
+    size_t at = mix64(reinterpret_cast<uintptr_t>(buffer), 0x9e3779b97f4a7c15ULL) & mask;
+    while (entries_[at].walk == walk_ && entries_[at].buffer != buffer) {
+      at = (at + 1) & mask;
+    }
+    return entries_[at];
+  }
+  void grow() {
+    std::vector<Entry> old(std::max<size_t>(64, 2 * entries_.size()));
+    old.swap(entries_);
+    for (const auto& entry : old) {
+      if (entry.walk == walk_) {
+        find(entry.buffer) = entry;
+      }
+    }
+  }
+
+  std::vector<Entry> entries_; // their number is a power of two
+  uint32_t walk_ = 0;
+  size_t used_ = 0;
+};
+
 // Assigns value numbers, and parameters to the buffers that are read.
 class Numbering {
  public:
@@ -50,22 +102,24 @@ class Numbering {
       return node.position;
     }
     node.walk = walk_;
-    auto& same_buffer = by_buffer_[node.buffer().get()];
-    for (const int32_t position : same_buffer) {
-      const auto& other = *graph_.parameters[position];
+    int32_t* last = &buffers_.first_parameter(node.buffer().get(), walk_);
+    while (*last >= 0) {
+      const auto& other = *graph_.parameters[*last];
       if (other.offset() == node.offset() && other.type(0) == node.type(0)) {
-        return node.position = position;
+        return node.position = *last;
       }
+      last = &next_[*last];
     }
-    node.position = static_cast<int32_t>(graph_.parameters.size());
-    same_buffer.push_back(node.position);
+    node.position = *last = static_cast<int32_t>(graph_.parameters.size());
+    next_.push_back(-1);
     graph_.parameters.push_back(&node);
     return node.position;
   }
 
   Graph& graph_;
   uint32_t walk_;
-  ska::flat_hash_map<const Buffer*, c10::SmallVector<int32_t, 1>> by_buffer_;
+  BufferTable& buffers_ = part<BufferTable>(); // under the recorder's lock
+  c10::SmallVector<int32_t, 32> next_; // by parameter: the next one of the same buffer, or -1
 };
 
 } // namespace

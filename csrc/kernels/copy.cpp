@@ -27,15 +27,17 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <cstring>
+
 namespace ftm {
-at::Tensor observed(const at::Tensor& self) {
-  if (self.numel() == 0) {
-    return at::empty_strided(self.sizes(), self.strides(), self.options().device(at::kCPU));
-  }
-  const Region region = region_of(*self.unsafeGetTensorImpl());
-  const BufferPtr buffer = observe(region.variable);
+namespace {
+
+// Returns the tensor's elements as `observed` does. `buffer` is the value of its variable; null if
+// it was never written.
+at::Tensor elements_in_region(
+    const at::Tensor& self, const Region& region, const BufferPtr& buffer) {
   if (!buffer) {
-    return at::zeros(self.sizes(), self.options().device(at::kCPU)); // never written
+    return at::zeros(self.sizes(), self.options().device(at::kCPU));
   }
   if (!region.is_whole) {
     const at::Tensor bytes =
@@ -43,6 +45,16 @@ at::Tensor observed(const at::Tensor& self) {
     return bytes.view(self.scalar_type()).as_strided(self.sizes(), self.strides(), region.offset);
   }
   return Buffer::as_cpu(buffer, self.scalar_type(), self.sizes(), self.strides(), region.offset);
+}
+
+} // namespace
+
+at::Tensor observed(const at::Tensor& self) {
+  if (self.numel() == 0) {
+    return at::empty_strided(self.sizes(), self.strides(), self.options().device(at::kCPU));
+  }
+  const Region region = region_of(*self.unsafeGetTensorImpl());
+  return elements_in_region(self, region, observe(region.variable));
 }
 
 namespace {
@@ -86,10 +98,41 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
   write(target, broadcast(std::move(value), self.sizes()));
 }
 
+// Whether the elements are the same bytes in the same order on the host, as after most `.cpu()`.
+bool have_same_layout(const at::Tensor& host, const at::Tensor& source) {
+  return host.is_cpu() && host.layout() == at::kStrided && !host.is_quantized() &&
+         !host._is_zerotensor() && host.scalar_type() == source.scalar_type() &&
+         host.sizes() == source.sizes() && host.is_contiguous() && source.is_contiguous() &&
+         host.is_conj() == source.is_conj() && host.is_neg() == source.is_neg();
+}
+
+void copy_to_host(const at::Tensor& self, const at::Tensor& source) {
+  constexpr size_t kSmall = 1 << 16; // several threads copy a larger value
+  const Region region = region_of(*source.unsafeGetTensorImpl());
+  const BufferPtr buffer = observe(region.variable);
+  TORCH_LAZY_TIMED("TransferFromDeviceTime");
+  const LoggedCopy logged(HostEventKind::copy_to_host, "copy to the host", self.nbytes());
+  if (buffer && region.is_whole && self.nbytes() <= kSmall && have_same_layout(self, source)) {
+    // Without a tensor for the device's memory, which would take longer than the copy.
+    const auto first = region.offset * static_cast<int64_t>(self.itemsize());
+    std::memcpy(
+        self.mutable_data_ptr(), static_cast<const char*>(buffer->data()) + first, self.nbytes());
+  } else {
+    at::Tensor elements = elements_in_region(source, region, buffer);
+    elements._set_conj(source.is_conj());
+    elements._set_neg(source.is_neg());
+    self.copy_(elements);
+  }
+  static auto* bytes = new torch::lazy::Metric("InboundData", torch::lazy::MetricFnBytes);
+  bytes->AddSample(static_cast<double>(self.nbytes()));
+}
+
 void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
   // Convert and broadcast on the CPU: nothing is recorded, and the caller may change the source
   // immediately.
-  const at::Tensor dense = source.to(self.scalar_type()).expand(self.sizes());
+  const bool has_type =
+      source.scalar_type() == self.scalar_type() && source.sizes() == self.sizes();
+  const at::Tensor dense = has_type ? source : source.to(self.scalar_type()).expand(self.sizes());
   const ValueType type{self.scalar_type(), c10::DimVector(self.sizes())};
   const auto& target = *self.unsafeGetTensorImpl();
   const bool is_whole_storage = self.storage_offset() == 0 &&
@@ -114,10 +157,13 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
     return self;
   }
   TORCH_CHECK(source.defined(), "source is undefined");
-  const auto expected = at::infer_size(self.sizes(), source.sizes()); // throws if they don't match
-  TORCH_CHECK(
-      self.sizes() == expected, "output with shape ", self.sizes(),
-      " doesn't match the broadcast shape ", c10::IntArrayRef(expected));
+  if (self.sizes() != source.sizes()) {
+    const auto expected =
+        at::infer_size(self.sizes(), source.sizes()); // throws if they can't match
+    TORCH_CHECK(
+        self.sizes() == expected, "output with shape ", self.sizes(),
+        " doesn't match the broadcast shape ", c10::IntArrayRef(expected));
+  }
   if (self.is_meta() || self.numel() == 0) {
     return self;
   }
@@ -126,14 +172,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
   }
   begin_recording();
   if (!self.is_privateuseone()) {
-    at::Tensor elements = observed(source);
-    TORCH_LAZY_TIMED("TransferFromDeviceTime");
-    const LoggedCopy logged(HostEventKind::copy_to_host, "copy to the host", self.nbytes());
-    elements._set_conj(source.is_conj());
-    elements._set_neg(source.is_neg());
-    self.copy_(elements);
-    static auto* bytes = new torch::lazy::Metric("InboundData", torch::lazy::MetricFnBytes);
-    bytes->AddSample(static_cast<double>(self.nbytes()));
+    copy_to_host(self, source);
   } else if (source.is_privateuseone()) {
     at::assert_no_internal_overlap(self);
     at::assert_no_partial_overlap(self, source);

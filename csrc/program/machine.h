@@ -65,7 +65,7 @@ struct Declaration {
   size_t bytes;
 };
 
-// A loaded image. Immutable but for the time of its last run, so it may be used on any thread.
+// A loaded image. Immutable but for notes about its last run, so it may be used on any thread.
 class MachineProgram {
  public:
   explicit MachineProgram(void* handle);
@@ -87,6 +87,9 @@ class MachineProgram {
   // Returns how long the last run took; the greatest duration before the first one has ended. It
   // decides which thread runs a program.
   std::chrono::nanoseconds last_time() const { return last_time_.load(std::memory_order_relaxed); }
+  // Whether a thread waited for results right after the last launch. Decides the same.
+  bool is_awaited() const { return is_awaited_.load(std::memory_order_relaxed); }
+  void set_awaited(bool awaited) const { is_awaited_.store(awaited, std::memory_order_relaxed); }
 
   // Runs the program and waits for its end. The calling thread is core 0 meanwhile, if the machine
   // allows that, unless a signal might have to interrupt the run (`by`). Pointers are by argument
@@ -105,6 +108,7 @@ class MachineProgram {
   std::vector<int32_t> aliases_;
   std::vector<std::vector<int64_t>> kernel_calls_;
   mutable std::atomic<std::chrono::nanoseconds> last_time_{std::chrono::nanoseconds::max()};
+  mutable std::atomic<bool> is_awaited_{false};
 };
 
 // Loads an image. Throws std::runtime_error if no machine is open or the image is invalid.

@@ -16,6 +16,8 @@ import pytest
 import torch
 from torch import Tensor
 
+import ftm_lazy
+
 Step = Callable[[dict[str, Tensor]], list[Tensor]]
 
 
@@ -159,3 +161,19 @@ def test_short_programs_do_not_wake_the_launcher():
         read()
     # Where other processes interrupt a run, it takes long, and the launcher gets the next one.
     assert launcher_switches() - before < 150
+
+
+def test_longer_programs_are_read_at_once_or_later():
+    """Only in the first case may the thread that launches the program run it."""
+    x, w = torch.randn(256, 256), torch.randn(256, 256) / 16
+    mine, weights = x.to("ftm"), w.to("ftm")
+    later: list[tuple[Tensor, Tensor]] = []
+    for reads in random.Random(0).choices([True, False], k=60):
+        mine, x = torch.tanh(mine @ weights), torch.tanh(x @ w)
+        if reads:
+            torch.testing.assert_close(mine.cpu(), x, atol=1e-5, rtol=1e-4)
+        else:
+            ftm_lazy.sync()
+            later.append((mine, x))
+    for actual, expected in later:
+        torch.testing.assert_close(actual.cpu(), expected, atol=1e-5, rtol=1e-4)
