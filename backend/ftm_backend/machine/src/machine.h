@@ -32,11 +32,12 @@ class ThreadChoice {
 
   // How long the next run may take in turns before it is handed over; 0: it starts in all threads.
   Duration limit();
-  // Notes the time of a run for which `limit` was the limit.
-  void note(Duration time, Duration limit, bool handed_over);
+  // Notes the time of a run for which `limit` was the limit. barriers: met in turns.
+  void note(Duration time, Duration limit, bool handed_over, int64_t barriers);
 
  private:
   bool is_new_ = true, is_retried_ = false;
+  bool is_sparse_ = false; // has few barriers for its time
   Duration threads_{0}, turns_{0}; // of runs each way; 0: unknown
   int wait_ = kFirstWait, next_wait_ = kFirstWait; // runs until the slower way is tried again
 
@@ -127,6 +128,7 @@ class Machine {
   Team gate_; // the end of a job
   std::atomic<uint32_t> turn_{0}; // counts jobs; cores other than 0 wait for the next one
   bool handed_over_ = false; // the cores are in the middle of the job
+  int64_t barriers_ = 0; // that the cores met in turns, and the end
   bool interrupted_ = false;
   Job* current_ = nullptr;
   std::unique_ptr<struct Shadow> shadow_;
