@@ -106,11 +106,11 @@ CallOrigin current_origin(ThreadIdent requester) {
   return origin;
 }
 
-void note_forward(uint64_t thread, uint64_t sequence, CallOriginPtr origin) {
+void note_forward(uint64_t thread, uint64_t sequence, const CallOriginPtr& origin) {
   auto& calls = part<ForwardCalls>();
   const std::lock_guard<std::mutex> guard(calls.mutex);
   // Later calls without a node of their own (num_batches_tracked += 1) find the same number.
-  calls.by_node.try_emplace({thread, sequence}, std::move(origin));
+  calls.by_node.try_emplace({thread, sequence}, origin);
   if (calls.by_node.size() > kMostForward) {
     calls.by_node.erase(calls.by_node.begin());
   }

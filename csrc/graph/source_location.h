@@ -51,7 +51,7 @@ CallOrigin current_origin(ThreadIdent requester);
 
 // Calls of the forward pass, by the thread and the sequence number of the autograd node that
 // differentiates them.
-void note_forward(uint64_t thread, uint64_t sequence, CallOriginPtr origin);
+void note_forward(uint64_t thread, uint64_t sequence, const CallOriginPtr& origin);
 CallOriginPtr find_forward(uint64_t thread, uint64_t sequence);
 
 } // namespace ftm
