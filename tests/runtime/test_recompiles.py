@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 
 from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy.compile.recompile_explainer import CAUSES, CompileHistory, RecompileExplanation, read
@@ -32,6 +34,28 @@ def explained(
     why = history.explain(read(Trace.parse(text)), locations)
     assert why.cause in CAUSES
     return why
+
+
+def test_one_thread_explains_while_another_adds():
+    history, record, ended = after(trace()), read(Trace.parse(trace(32))), Event()
+
+    def add() -> None:
+        while not ended.is_set():
+            history.add(record)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            adding = pool.submit(add)
+            try:
+                for _ in range(300):
+                    assert history.explain(record).cause in CAUSES
+            finally:
+                ended.set()
+            adding.result()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_the_first_trace_is_no_surprise():
