@@ -112,7 +112,7 @@ def test_phases_of_a_row_are_one_product(
 ) -> None:
     for module in (fuse_interior_padding, merge_conv_transpose_phases):
         monkeypatch.setattr(
-            module, "contraction_cycles", lambda statement, machine: 1e9
+            module, "estimate", lambda kind, statements, machine: 1e9
         )  # it always pays
     assert "TRANS.ZIP" in run(gradient(JOINED[name], dtype), cores)
 

@@ -121,7 +121,7 @@ def test_it_pays(row: tuple[int, ...], share: float, monkeypatch: pytest.MonkeyP
 def test_what_is_planned_is_charged(row: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """The parts of the sum and their adding, within a twentieth."""
     planned: list[float] = []  # of the whole, and then of each cut: adding, the parts
-    for name in ("contraction_cycles", "_adding"):
+    for name in ("estimate", "_adding"):
         made = getattr(cutting, name)
         monkeypatch.setattr(
             cutting, name, lambda *given, made=made: planned.append(made(*given)) or planned[-1]
