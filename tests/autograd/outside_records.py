@@ -6,7 +6,7 @@ from ftm_backend.dtypes import FLOATS
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.oplib.index_scatter import checked_index
 from ftm_backend.frontend.oplib.op_registry import lowering
-from ftm_backend.frontend.oplib.philox import element_index, uniform
+from ftm_backend.frontend.oplib.philox import RandomStream, element_index
 from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, ValueDomain, recorded
 
@@ -46,17 +46,14 @@ def _ramp(b: Any, self: Any, end: float) -> Any:
 
 @lowering("outside::noise", FLOATS, "outside")
 def _noise(b: Any, self: Any, seed: Any, offset: Any) -> Any:
-    shape = b.result.shape
-    return b.pointwise(
-        lambda: uniform(b, element_index(b, shape), seed, offset, b.result.dtype), [], b.result
-    )
+    return b.pointwise(lambda: _drawn(b, seed, offset), [], b.result)
 
 
 @lowering("outside::spread", FLOATS, "outside")
 def _spread(b: Any, self: Any, from_: float, to: float, seed: Any, offset: Any) -> Any:
-    shape, dtype = b.result.shape, b.result.dtype
-    return b.pointwise(
-        lambda: from_ + uniform(b, element_index(b, shape), seed, offset, dtype) * (to - from_),
-        [],
-        b.result,
-    )
+    return b.pointwise(lambda: from_ + _drawn(b, seed, offset) * (to - from_), [], b.result)
+
+
+def _drawn(b: Any, seed: Any, offset: Any) -> Any:
+    stream = RandomStream(seed, offset, element_index(b, b.result.shape))
+    return stream.uniform(b.result.dtype)

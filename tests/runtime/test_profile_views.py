@@ -124,7 +124,10 @@ STEPS = [host("step", k * 10 * MS, k * 10 * MS) for k in range(1, 6)]
 
 def test_advice_on_reads_needs_one_in_every_step():
     waits = [host("wait", k * 10 * MS, k * 10 * MS + MS) for k in range(5)]
-    assert advice(hosts=STEPS + waits) == ["A value is read 1.0 times a step"]
+    copies = [host("copy_to_host", wait.end, wait.end + 1) for wait in waits]
+    assert advice(hosts=STEPS + waits + copies) == ["A value is read 1.0 times a step"]
+    assert advice(hosts=STEPS + waits) == ["Python waits for the device 1.0 times a step"]
+    assert advice(hosts=STEPS + copies) == []  # they take less than half a percent
     assert advice(hosts=STEPS + waits[:1]) == []
     assert advice(hosts=STEPS[:2] + waits[:1]) == []  # the wait at the profile's end
 
