@@ -240,7 +240,7 @@ void note_call_origin(ThreadIdent owner) {
   if (const auto node = torch::autograd::get_current_node()) {
     origin->is_backward = true;
     origin->forward = find_forward(node->thread_id(), node->sequence_nr());
-  } else if (at::GradMode::is_enabled() && at::sequence_number::peek() != 0) {
+  } else if (at::sequence_number::peek() != 0) { // also in the forward of a custom function
     note_forward(at::RecordFunction::currentThreadId(), at::sequence_number::peek() - 1, origin);
   }
   note_origin(std::move(origin));

@@ -67,6 +67,36 @@ def test_gradients_of_a_convolution_before_batch_norm_have_its_name():
     assert gradients and all(k.module == "conv" and k.is_backward for k in gradients)
 
 
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x.exp()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * torch.cumsum(x, 0)
+
+
+class Scaling(torch.nn.Module):
+    def forward(self, x):
+        return Scale.apply(x)
+
+
+def test_gradients_of_a_custom_function_have_the_name_of_its_module():
+    layers = OrderedDict(
+        enter=torch.nn.Linear(8, 8), scaling=Scaling(), leave=torch.nn.Linear(8, 8)
+    )
+    model = torch.nn.Sequential(layers).to("ftm")
+    x = torch.randn(16, 8).to("ftm")
+    with ftm_lazy.profile() as made:
+        model(x).square().mean().backward()
+        ftm_lazy.sync(wait=True)
+    (kernel,) = [k for k in made.events.kernels if "cumsum" in k.ops]
+    assert kernel.module == "scaling" and kernel.is_backward
+
+
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
