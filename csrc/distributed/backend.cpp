@@ -153,7 +153,8 @@ Describe GroupBackend::prepare(Collective& collective) {
   // The carrier lives until the collective has ended.
   collective.begin = [carrier = carrier_, begin = std::move(collective.begin)](
                          Tensors& inputs, Tensors& outputs) { return begin(inputs, outputs); };
-  // All processes count alike: only collectives, in which all take part.
+  // All processes take part in a collective, so they all have the same count. A message between
+  // two of them is not counted.
   const uint64_t sequence = collective.is_message ? 0 : ++sequence_;
   if (event_log_is_open()) {
     log_span(collective);

@@ -7,7 +7,7 @@
 
 namespace ftm {
 
-// Example: a cache [1,4,n,16] of which k rows remain is read through a view with the strides
+// Example: a program reads k rows of a cache [1,4,n,16], through a view with the strides
 // [4*w,w,16,1]. Its symbols are w and k, and the memory that it covers is 3*w+16*k elements.
 struct SymbolicSizes {
   struct Symbol {

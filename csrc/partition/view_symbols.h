@@ -25,8 +25,8 @@ struct ViewPolynomials {
 using NewSymbol = std::function<std::string(bool is_stride, int64_t value)>;
 
 // Makes the number of steps along each varying dimension of the memory a symbol if it is at least
-// `smallest`. Strides are products of these numbers. A stride over a dimension of which the view
-// shows only a part is a symbol. `grown`: the dimension of the view along which a concatenation
+// `smallest`. Strides are products of these numbers. If the view shows only a part of a dimension,
+// the stride over it is a symbol. `grown`: the dimension of the view along which a concatenation
 // appends to it, or -1. It varies, and a later view may show only a part of it. All texts are empty
 // if nothing varies.
 ViewPolynomials view_polynomials(

@@ -1,4 +1,4 @@
-"""Analysis: symbols for sizes of which other traces of the family show that they vary.
+"""Analysis: makes a symbol of each size that differs in another trace of the family.
 
 A second value at the same place makes a symbol (Dynamo's rule). A *place* is the index of a number
 in a trace (`ftm_backend.ir.trace.shape_family`).

@@ -55,7 +55,7 @@ def test_sizes_of_integers(rows: Tensor, chosen: list[str]) -> None:
 
 
 def test_strides_are_products_of_the_extents_of_the_memory(rows: Tensor, chosen: list[str]) -> None:
-    """Two heads of half a row each, of which two numbers are used."""
+    """Two heads, each with half of a row; the program uses two numbers of each."""
     with torch.no_grad():
         launch(rows.view(1, 5, 2, 4).transpose(1, 2)[..., :2] * 2)
     assert "%0 = param f32[{8*s0-2}]" in chosen[-1]
