@@ -1,7 +1,5 @@
 #include "graph/ordered_graph.h"
 
-#include "support/runtime.h"
-
 #include <algorithm>
 
 namespace ftm {
@@ -31,58 +29,6 @@ std::vector<const CallNode*> reachable(c10::ArrayRef<torch::lazy::Output> result
   return calls;
 }
 
-// The first parameter that reads each buffer. Entries of earlier traversals count as empty, so the
-// memory is kept: most graphs are small, and there is one for each launch.
-class BufferTable {
- public:
-  // Returns the entry of a buffer in this traversal, which is -1 if it was not set.
-  int32_t& first_parameter(const Buffer* buffer, uint32_t walk) {
-    if (walk_ != walk) {
-      walk_ = walk;
-      used_ = 0;
-    }
-    if (2 * (used_ + 1) > entries_.size()) {
-      grow();
-    }
-    Entry& entry = find(buffer);
-    if (entry.walk != walk) {
-      entry = {buffer, walk, -1};
-      ++used_;
-    }
-    return entry.parameter;
-  }
-
- private:
-  struct Entry {
-    const Buffer* buffer;
-    uint32_t walk = 0;
-    int32_t parameter;
-  };
-
-  // Returns the buffer's entry, or the empty one where it belongs.
-  Entry& find(const Buffer* buffer) {
-    const size_t mask = entries_.size() - 1;
-    size_t at = mix64(reinterpret_cast<uintptr_t>(buffer), 0x9e3779b97f4a7c15ULL) & mask;
-    while (entries_[at].walk == walk_ && entries_[at].buffer != buffer) {
-      at = (at + 1) & mask;
-    }
-    return entries_[at];
-  }
-  void grow() {
-    std::vector<Entry> old(std::max<size_t>(64, 2 * entries_.size()));
-    old.swap(entries_);
-    for (const auto& entry : old) {
-      if (entry.walk == walk_) {
-        find(entry.buffer) = entry;
-      }
-    }
-  }
-
-  std::vector<Entry> entries_; // their number is a power of two
-  uint32_t walk_ = 0;
-  size_t used_ = 0;
-};
-
 // Assigns value numbers, and parameters to the buffers that are read.
 class Numbering {
  public:
@@ -102,7 +48,11 @@ class Numbering {
       return node.position;
     }
     node.walk = walk_;
-    int32_t* last = &buffers_.first_parameter(node.buffer().get(), walk_);
+    auto& buffer = node.buffer()->first_parameter;
+    if (buffer.walk != walk_) {
+      buffer = {walk_, -1};
+    }
+    int32_t* last = &buffer.number;
     while (*last >= 0) {
       const auto& other = *graph_.parameters[*last];
       if (other.offset() == node.offset() && other.type(0) == node.type(0)) {
@@ -118,7 +68,6 @@ class Numbering {
 
   Graph& graph_;
   uint32_t walk_;
-  BufferTable& buffers_ = part<BufferTable>(); // under the recorder's lock
   c10::SmallVector<int32_t, 32> next_; // by parameter: the next one of the same buffer, or -1
 };
 

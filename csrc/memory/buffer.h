@@ -42,6 +42,14 @@ class Buffer final : public torch::lazy::BackendData {
     varying_dims_.store(dimensions, std::memory_order_relaxed);
   }
 
+  // The graph traversal that visited the buffer last, and the number of the first parameter that
+  // reads it there (graph/ordered_graph.cpp). Guarded by the recorder's lock.
+  struct FirstParameter {
+    uint32_t walk = 0;
+    int32_t number = -1;
+  };
+  mutable FirstParameter first_parameter;
+
   // Least and greatest element of a non-empty ready buffer of int32 or int64. Computed once.
   struct IndexRange { int64_t low = 0, high = 0; };
   IndexRange index_range() const;
