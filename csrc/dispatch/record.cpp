@@ -237,10 +237,10 @@ void push_returns(const Op& op, const CallSpec& spec, Results& results, torch::j
 // autograd node that PyTorch has just made for it, so that its backward calls find it.
 void note_call_origin(ThreadIdent owner) {
   auto origin = std::make_shared<CallOrigin>(current_origin(owner));
-  if (const auto node = torch::autograd::get_current_node()) {
-    origin->is_backward = true;
-    origin->forward = find_forward(node->thread_id(), node->sequence_nr());
-  } else if (at::sequence_number::peek() != 0) { // also in the forward of a custom function
+  // Also in the forward of a custom function, which runs without gradients; and in a backward pass
+  // that has gradients itself, or that runs parts of the forward pass again.
+  const bool has_node = at::GradMode::is_enabled() || !torch::autograd::get_current_node();
+  if (has_node && at::sequence_number::peek() != 0) {
     note_forward(at::RecordFunction::currentThreadId(), at::sequence_number::peek() - 1, origin);
   }
   note_origin(std::move(origin));

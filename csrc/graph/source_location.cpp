@@ -2,8 +2,10 @@
 
 #include "support/runtime.h"
 
+#include <torch/csrc/autograd/function.h>
+
 #include <atomic>
-#include <map>
+#include <functional>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -24,13 +26,23 @@ ThreadOrigin& of_thread() {
   return own;
 }
 
-// Forward calls whose backward pass may still come. The oldest are dropped: a training step has
-// far fewer.
-constexpr size_t kMostForward = 1 << 18;
-
+// Forward calls whose backward pass may still come. A node has one slot, by its thread and sequence
+// number, so nodes of a thread that follow each other have slots that follow each other. A later
+// node replaces an earlier one in its slot: a training step has far fewer nodes.
 struct ForwardCalls {
+  struct Slot {
+    uint64_t thread, sequence;
+    CallOriginPtr origin; // null: no call
+  };
+  static constexpr size_t kSlots = 1 << 16;
+
   std::mutex mutex; // taken alone
-  std::map<std::pair<uint64_t, uint64_t>, CallOriginPtr> by_node;
+  std::vector<Slot> slots;
+
+  Slot& slot(uint64_t thread, uint64_t sequence) {
+    slots.resize(kSlots);
+    return slots[(std::hash<uint64_t>()(thread * 0x9E3779B97F4A7C15) + sequence) % kSlots];
+  }
 };
 
 template <typename T>
@@ -56,7 +68,7 @@ void note_all_origins(NoteReason reason, bool on) {
   on ? reasons.fetch_or(bit) : reasons.fetch_and(static_cast<uint8_t>(~bit));
   if (!on) {
     const std::lock_guard<std::mutex> guard(part<ForwardCalls>().mutex);
-    part<ForwardCalls>().by_node.clear();
+    part<ForwardCalls>().slots.clear();
   }
 }
 
@@ -99,8 +111,15 @@ void pop_range() {
 CallOrigin current_origin(ThreadIdent requester) {
   const auto& own = of_thread();
   CallOrigin origin;
-  origin.line = python_line(requester);
-  origin.module = own.modules.empty() ? nullptr : own.modules.back();
+  if (!own.modules.empty() && !own.modules.back()->empty()) {
+    origin.module = own.modules.back();
+  } else if (const auto node = torch::autograd::get_current_node()) {
+    origin.is_backward = true;
+    origin.forward = find_forward(node->thread_id(), node->sequence_nr());
+  }
+  if (!origin.forward) {
+    origin.line = python_line(requester);
+  }
   origin.correlation = own.correlations.empty() ? 0 : own.correlations.back();
   origin.range = own.ranges.empty() ? 0 : own.ranges.back();
   return origin;
@@ -109,18 +128,18 @@ CallOrigin current_origin(ThreadIdent requester) {
 void note_forward(uint64_t thread, uint64_t sequence, const CallOriginPtr& origin) {
   auto& calls = part<ForwardCalls>();
   const std::lock_guard<std::mutex> guard(calls.mutex);
+  auto& slot = calls.slot(thread, sequence);
   // Later calls without a node of their own (num_batches_tracked += 1) find the same number.
-  calls.by_node.try_emplace({thread, sequence}, origin);
-  if (calls.by_node.size() > kMostForward) {
-    calls.by_node.erase(calls.by_node.begin());
+  if (!slot.origin || slot.thread != thread || slot.sequence != sequence) {
+    slot = {thread, sequence, origin};
   }
 }
 
 CallOriginPtr find_forward(uint64_t thread, uint64_t sequence) {
   auto& calls = part<ForwardCalls>();
   const std::lock_guard<std::mutex> guard(calls.mutex);
-  const auto found = calls.by_node.find({thread, sequence});
-  return found == calls.by_node.end() ? nullptr : found->second;
+  const auto& slot = calls.slot(thread, sequence);
+  return slot.thread == thread && slot.sequence == sequence ? slot.origin : nullptr;
 }
 
 } // namespace ftm

@@ -37,7 +37,7 @@ bool notes_all_locations();
 void note_origin(CallOriginPtr origin);
 const CallOriginPtr& noted_origin();
 
-// This thread's module whose forward pass runs.
+// This thread's module whose forward pass runs. "" hides it, as a backward pass does.
 void push_module(const std::string& path);
 void pop_module();
 // This thread's operations and ranges of torch.profiler.
@@ -46,7 +46,7 @@ void pop_correlation();
 void push_range(uint64_t id);
 void pop_range();
 
-// Returns the origin of a call at this moment, without `forward`.
+// Returns the origin of a call at this moment. It has no line if it has `forward`.
 CallOrigin current_origin(ThreadIdent requester);
 
 // Calls of the forward pass, by the thread and the sequence number of the autograd node that

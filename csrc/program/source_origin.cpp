@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace ftm {
+namespace {
+
+// Returns the call that the user wrote: of a backward call, the forward call.
+const CallOrigin& written(const CallOrigin& origin) {
+  return origin.forward ? *origin.forward : origin;
+}
+
+} // namespace
 
 std::string Origin::launch_text() const {
   return launched_at ? ", at " + *launched_at : "";
@@ -17,9 +25,9 @@ CallOriginPtr Origin::of_call(size_t call) const {
 
 std::string Origin::record_text(size_t call) const {
   const auto origin = of_call(call);
-  if (origin && origin->line) {
-    return "; recorded at " + *origin->line +
-           (origin->module ? " in module " + *origin->module : "");
+  if (origin && written(*origin).line) {
+    const auto& [line, module] = std::pair(written(*origin).line, written(*origin).module);
+    return "; recorded at " + *line + (module ? " in module " + *module : "");
   }
   return is_captured ? "" : "; FTM_DEBUG=locations tells the line that recorded it";
 }
@@ -28,7 +36,7 @@ std::string Origin::candidates_text() const {
   constexpr size_t kMaxLines = 8;
   std::vector<std::string> texts;
   for (const auto& [call, origin] : recorded_at) {
-    const auto& line = origin->line;
+    const auto& line = written(*origin).line;
     if (line && texts.size() < kMaxLines &&
         std::find(texts.begin(), texts.end(), *line) == texts.end()) {
       texts.push_back(*line);
@@ -44,7 +52,8 @@ std::string Origin::candidates_text() const {
 std::vector<std::string> Origin::lines(size_t calls) const {
   std::vector<std::string> texts(calls);
   for (const auto& [call, origin] : recorded_at) {
-    texts[call] = origin->line ? *origin->line : "";
+    const auto& line = written(*origin).line;
+    texts[call] = line ? *line : "";
   }
   return texts;
 }

@@ -4,6 +4,7 @@
 #include "graph/source_location.h"
 #include "support/gil.h"
 #include "tensor/tensor_access.h"
+#include "torch/module_calls.h"
 #include "torch/profile_view.h"
 
 #include <torch/csrc/utils/pybind.h>
@@ -138,6 +139,7 @@ void bind_profile(py::module_& m) {
       "_add_event", torch::wrap_pybind_function(&add_event), py::arg("kind"), py::arg("name"),
       py::arg("line"), py::arg("begin"), py::arg("end"));
   m.def("_block_address", torch::wrap_pybind_function(&block_address), py::arg("tensor"));
+  m.def("_follow_modules", torch::wrap_pybind_function(&follow_modules));
   m.def("_push_module", &push_module);
   m.def("_pop_module", &pop_module);
 }

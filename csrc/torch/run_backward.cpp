@@ -1,5 +1,7 @@
 #include "torch/run_backward.h"
 
+#include "graph/source_location.h"
+
 #include <c10/core/AutogradState.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -30,6 +32,16 @@ class OnThisThread {
   bool allowed_;
 };
 
+// Hides the module that called `backward()`. A module that the pass calls, to run a part of the
+// forward pass again, is not hidden.
+class OutsideOfModules {
+ public:
+  OutsideOfModules() { push_module(""); }
+  ~OutsideOfModules() { pop_module(); }
+  OutsideOfModules(const OutsideOfModules&) = delete;
+  OutsideOfModules& operator=(const OutsideOfModules&) = delete;
+};
+
 bool is_on_device(const py::handle& output) {
   return THPVariable_Check(output.ptr()) && // otherwise it is an edge of the graph
          THPVariable_Unpack(output.ptr()).is_privateuseone();
@@ -44,6 +56,7 @@ py::object run_backward(
   if (std::any_of(outputs.begin(), outputs.end(), is_on_device)) {
     on_this_thread.emplace();
   }
+  const OutsideOfModules hidden;
   return run(outputs, *arguments, **keywords);
 }
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.autograd import DeviceType
 from torch.cuda import _memory_viz as memory_viz
+from torch.utils.checkpoint import checkpoint
 
 import ftm_lazy
 from ftm_lazy.profiler.views import shorten_name
@@ -95,6 +96,40 @@ def test_gradients_of_a_custom_function_have_the_name_of_its_module():
         ftm_lazy.sync(wait=True)
     (kernel,) = [k for k in made.events.kernels if "cumsum" in k.ops]
     assert kernel.module == "scaling" and kernel.is_backward
+
+
+class Checkpointed(torch.nn.Module):
+    def __init__(self, use_reentrant):
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Softplus())
+        self.use_reentrant = use_reentrant
+
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant=self.use_reentrant)
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_a_checkpointed_module_has_its_name_when_it_runs_again_and_in_its_gradients(use_reentrant):
+    layers = OrderedDict(enter=torch.nn.Linear(8, 8), again=Checkpointed(use_reentrant))
+    model = torch.nn.Sequential(layers).to("ftm")
+    x = torch.randn(16, 8).to("ftm")
+    with ftm_lazy.profile() as made:
+        model(x).square().mean().backward()
+        ftm_lazy.sync(wait=True)
+    (again,) = [k for k in made.events.kernels if "softplus" in k.ops]
+    assert again.module == "again.inner.0" and not again.is_backward
+    gradients = {k.module for k in made.events.kernels if k.is_backward and k.ops == "mm"}
+    assert gradients == {"again.inner.0", "enter"}
+
+
+def test_a_deleted_module_leaves_no_name():
+    x = torch.randn(4, 8).to("ftm")
+    with ftm_lazy.profile() as made:
+        for kind in (torch.nn.Linear, torch.nn.Bilinear) * 4:
+            own = kind(8, 8).to("ftm") if kind is torch.nn.Linear else kind(8, 8, 8).to("ftm")
+            own(x).sum().cpu() if kind is torch.nn.Linear else own(x, x).sum().cpu()
+            del own
+    assert {k.module for k in made.events.kernels} <= {"Linear", "Bilinear", ""}
 
 
 @pytest.mark.parametrize(
