@@ -1,12 +1,13 @@
 """What a profile costs, and how much of the device's time it explains.
 
-    python benchmarks/profiles.py [mlp] [resnet18] [gpt] [bert] [--rounds 10] [--table] [--json]
+    python benchmarks/profiles.py [mlp] [resnet18] [gpt] [bert] [--rounds 40] [--table] [--json]
 
 A row for each model:
 
-- ``overhead``: ratio of a step with `ftm_lazy.profile` to one without. A profile covers ten steps.
+- ``overhead``: ratio of a step with `ftm_lazy.profile` to one without. A profile covers five steps.
   Steps with and without take turns, so that they meet the same conditions; the ratio of their
-  medians is computed for each turn, and its median is shown.
+  medians is computed for each turn, and the median of all turns is shown.
+- ``error``: standard error of ``overhead``, from the spread of the turns. More turns reduce it.
 - ``attributed``: share of the kernels' time whose module and Python line are known.
 - ``kernels/run``: time of the kernels by the time in which programs ran.
 - ``run/wall``: time in which programs ran by the time of a step that waits for the device.
@@ -31,7 +32,7 @@ from torch import Tensor, nn
 
 import ftm_lazy
 
-STEPS = 10  # of a profile
+STEPS = 5  # of a profile
 
 
 def mlp_loss() -> tuple[nn.Module, Callable[[], Tensor]]:
@@ -106,11 +107,19 @@ def measure(step: Callable[[], None], rounds: int) -> dict[str, float]:
     return {
         "step_ms": min(times[False]) * 1e3,
         "overhead": statistics.median(pairs),
+        "error": standard_error(pairs),
         "attributed": last.attributed,
         "kernels/run": sum(each.kernel_time for each in profiles) / ran,
         "run/wall": ran / wall,
         "kernels": len(last.events.kernels) / STEPS,
     }
+
+
+def standard_error(ratios: list[float]) -> float:
+    """Return the standard error of the median, which outliers do not change."""
+    low, _, high = statistics.quantiles(ratios, n=4)
+    deviation = (high - low) / 1.349  # of a normal distribution with these quartiles
+    return 1.253 * deviation / len(ratios) ** 0.5
 
 
 def median_time(step: Callable[[], None]) -> float:
@@ -135,7 +144,7 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", help=", ".join(MODELS))
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()

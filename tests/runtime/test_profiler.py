@@ -122,6 +122,30 @@ def test_a_checkpointed_module_has_its_name_when_it_runs_again_and_in_its_gradie
     assert gradients == {"again.inner.0", "enter"}
 
 
+def test_gradients_of_gradients_have_the_name_of_their_module():
+    model = torch.nn.Sequential(OrderedDict(enter=torch.nn.Linear(8, 8), act=torch.nn.Tanh()))
+    weight = model.to("ftm").enter.weight
+    x = torch.randn(16, 8).to("ftm")
+    with ftm_lazy.profile() as made:
+        (gradient,) = torch.autograd.grad(model(x).sum(), weight, create_graph=True)
+        gradient.square().sum().backward()
+        ftm_lazy.sync(wait=True)
+    products = [k for k in made.events.kernels if "mm" in k.ops.split("+")]
+    assert len(products) > 1 and {k.module for k in products} <= {"enter", "act"}
+
+
+def test_a_profile_lets_torch_compile_keep_its_code():
+    from torch._dynamo.utils import counters
+
+    model = torch.compile(torch.nn.Sequential(torch.nn.Linear(8, 8)).to("ftm"), backend="ftm")
+    x = torch.randn(4, 8).to("ftm")
+    model(x).sum().item()
+    before = counters["stats"]["unique_graphs"]
+    with ftm_lazy.profile():
+        model(x).sum().item()
+    assert counters["stats"]["unique_graphs"] == before
+
+
 def test_a_deleted_module_leaves_no_name():
     x = torch.randn(4, 8).to("ftm")
     with ftm_lazy.profile() as made:
