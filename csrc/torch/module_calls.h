@@ -7,8 +7,7 @@ namespace ftm {
 // of `named_modules` of the outermost module, such as "layer3.0.conv2"; the outermost module has
 // its class's name. Needs the GIL.
 //
-// PyTorch's global hooks would do the same at ten times the cost, and torch.compile would compile
-// again because its code depends on them.
+// PyTorch's global hooks would cost more, and code of torch.compile depends on them.
 void follow_modules(bool on);
 
 } // namespace ftm
