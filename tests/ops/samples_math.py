@@ -74,6 +74,8 @@ def chebyshev(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     if dtype.is_floating_point:
         x = torch.tensor([1.0, -1.0, 0.0, 0.5, -0.3, 4.0, -2.5, float("nan")], dtype=dtype)
         yield (x.unsqueeze(1), torch.arange(-1, 9).to(dtype)), {}
+        no_orders = torch.tensor([float("nan"), float("inf"), float("-inf")], dtype=dtype)
+        yield (x[:-1].unsqueeze(1), no_orders), {}
 
 
 @sampler("renorm")

@@ -15,6 +15,9 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
+_ORDERS = 2.0**63
+"""The first order that an int64 cannot hold."""
+
 _TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
 
 
@@ -81,7 +84,9 @@ def _register(
         value = function(abs(x), n, left)
         value = e.where(left & odd, -value, value)
         value = e.where(n.eq(1), x * slope + intercept, value)
-        return e.where(n < 0, 0, e.where(n.eq(0), 1, e.where(e.isnan(x), math.nan, value)))
+        value = e.where(n.eq(0), 1, e.where(e.isnan(x), math.nan, value))
+        # PyTorch converts the order to an int64. NaN and what is too large become negative there.
+        return e.where((n >= 0) & (n < _ORDERS), value, 0)
 
     pointwise(
         f"aten::special_chebyshev_polynomial_{kind}",
