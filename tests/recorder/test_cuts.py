@@ -153,3 +153,46 @@ def test_what_a_piece_throws_keeps_the_values_of_those_before() -> None:
     with pytest.raises(IndexError):
         y.tolist()
     assert counter.tolist() == [400, 400]
+
+
+class GrowingCache(nn.Module):
+    """A decoder of one layer, whose keys and values grow by a row for each token."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(20, width)
+        self.inputs, self.mlp = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 20)
+
+    @torch.no_grad()
+    def decode(self, tokens: Tensor, count: int) -> Tensor:
+        found, cache = [], None
+        for _ in range(count):
+            x = self.embedding(tokens)
+            query, key, value = (
+                part.unflatten(-1, (2, -1)).transpose(1, 2)
+                for part in self.inputs(self.norm(x)).chunk(3, -1)
+            )
+            if cache is not None:
+                key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
+            cache = key, value
+            attended = nn.functional.scaled_dot_product_attention(query, key, value)
+            x = x + self.mlp(attended.transpose(1, 2).flatten(2)).relu()
+            tokens = self.head(x[:, -1:]).argmax(-1)
+            found.append(tokens)
+        return torch.cat(found, 1)
+
+
+def test_tokens_decoded_without_a_read_are_runs_of_few_programs() -> None:
+    _C._set_loop_length(700)
+    model, prompt = GrowingCache().eval(), torch.tensor([[3, 1, 4]])
+    expected = model.decode(prompt, 120)
+    model, prompt = model.to("ftm"), prompt.to("ftm")
+    assert torch.equal(model.decode(prompt, 120).cpu(), expected)
+    launches = []
+    for _ in range(2):
+        before, programs = _C._counters()["executions"], _C._program_count()
+        model.decode(prompt, 120).tolist()
+        launches.append(_C._counters()["executions"] - before)
+        assert _C._program_count() == programs
+    assert 1 < launches[0] <= 30 and launches[1] == launches[0]
