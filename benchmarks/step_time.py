@@ -20,7 +20,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -86,6 +86,26 @@ class Record:
         means = f"{ftm:.2f} for ftm, and {inductor:.2f} for Inductor"
         lines += ["", f"The geometric mean of the speeds is {means}."]
         return "\n".join(lines) + "\n"
+
+    def summary(self) -> str:
+        """Return the ranges of the table in two sentences, for docs/start.md."""
+        ftm, inductor = ([row.speeds[k] for row in self.rows if row.speeds[k]] for k in range(2))
+        first = [row.ftm_first for row in self.rows]
+        other = [row.inductor_first for row in self.rows if row.inductor_first]
+        steps = _range(1 / speed for speed in ftm)
+        others = _range(1 / speed for speed in inductor)
+        lines = (
+            f"In [{len(self.rows)} measured models](performance.md), on a CPU, a step on ftm took",
+            f"{steps} times as long as in eager, and {others} times with `torch.compile`. The",
+            f"first step took {_range(first)} seconds on ftm, and {_range(other)} seconds with",
+            "`torch.compile`.",
+        )
+        return "\n".join(lines) + "\n"
+
+
+def _range(numbers: Iterable[float]) -> str:
+    ordered = sorted(numbers)
+    return f"{ordered[0]:.1f} to {ordered[-1]:.1f}"
 
 
 def _three_digits(number: float | None) -> str:

@@ -105,6 +105,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "settings": lambda: settings.table(),
     "scaling": lambda: scaling.table(scaling.stored()),
     "step-times": lambda: step_time.Record.stored().table(),
+    "step-range": lambda: step_time.Record.stored().summary(),
     "torch-xla-names": _table.table,
     "torch-xla-environment": _environment.table,
     "torch-xla-session": torch_xla_session,
