@@ -14,7 +14,6 @@ can go on.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -23,10 +22,8 @@ from ftm_backend.assembler.image_template import assemble
 from ftm_backend.frontend import Trace, import_trace, lower
 from ftm_backend.ir.linalg.printer import print_function
 from ftm_backend.midend import pipeline
-from ftm_backend.pass_manager import IRFormat, Pass
+from ftm_backend.pass_manager import IRFormat, Pass, stated_stage
 from ftm_backend.target import presets
-
-_STAGE_NAME = re.compile(r'ftm\.stage = "([\w-]+)"')
 
 
 class CompilerStage(NamedTuple):
@@ -169,11 +166,8 @@ def guess_stage(text: str) -> str:
         return "trace"
     if first.startswith("@program"):
         return "asm"
-    if first.startswith("@stage "):
-        return first.split()[1]
-    stated = _STAGE_NAME.search(first)
-    if stated:
-        return stated[1]
+    if stated_stage(first):
+        return stated_stage(first)
     if first.startswith(("module", "func.func", "#")):
         return "torch" if "!torch." in text else "linalg"
     raise ValueError(

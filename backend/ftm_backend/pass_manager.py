@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -137,11 +136,6 @@ def select(passes: Iterable[Pass], machine: MachineParameters) -> tuple[Pass, ..
     return tuple(step for step in passes if not step.missing(machine))
 
 
-_STAGE_NAME = re.compile(
-    r' attributes \{ftm\.stage = "[\w-]+"\}|ftm\.stage = "[\w-]+"|^@stage [\w-]+$', re.MULTILINE
-)
-
-
 def changes(before: str, after: str, stages: tuple[str, str]) -> str:
     """Return a unified diff of a program's texts at two stages.
 
@@ -154,5 +148,21 @@ def changes(before: str, after: str, stages: tuple[str, str]) -> str:
     Returns:
         The diff with three lines of context; empty if the pass changed nothing.
     """
-    old, new = (_STAGE_NAME.sub("", text).splitlines(keepends=True) for text in (before, after))
+    old, new = map(_without_stage, (before, after))
     return "".join(difflib.unified_diff(old, new, *stages))
+
+
+def stated_stage(text: str) -> str:
+    """Return the stage that a text names; empty if it names none."""
+    if text.startswith("@stage "):
+        return text.split(maxsplit=2)[1]
+    return text.partition('ftm.stage = "')[2].partition('"')[0]
+
+
+def _without_stage(text: str) -> list[str]:
+    """Return the lines of a text without the name of its stage."""
+    stage = stated_stage(text)
+    attribute = f'ftm.stage = "{stage}"'
+    for statement in (f" attributes {{{attribute}}}", attribute, f"@stage {stage}"):
+        text = text.replace(statement, "", 1)
+    return text.splitlines(keepends=True)

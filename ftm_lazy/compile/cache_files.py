@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import tarfile
 import time
 from collections.abc import Iterator
@@ -21,9 +20,7 @@ from ftm_lazy.compile import disk_cache, disk_cache_size, trusted_files
 
 __all__ = ["Entry", "entries", "export", "import_archive", "prune", "remove_damaged"]
 
-_NAME = re.compile(
-    rf"[0-9a-f]{{40}}({re.escape(disk_cache_size.PROGRAM)}|{re.escape(disk_cache_size.FUNCTION)})"
-)
+_SUFFIXES = (disk_cache_size.PROGRAM, disk_cache_size.FUNCTION)
 _LARGEST = 1 << 32
 
 
@@ -48,7 +45,7 @@ class Entry:
 
 def entries(directory: Path) -> Iterator[Entry]:
     """Read all files of a cache, the most recently used first."""
-    found = [path for path in directory.glob("*") if _NAME.fullmatch(path.name)]
+    found = [path for path in directory.glob("*") if _is_entry(path.name)]
     for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
         status = path.stat()
         try:
@@ -56,6 +53,12 @@ def entries(directory: Path) -> Iterator[Entry]:
         except (trusted_files.ForeignFile, trusted_files.UnreadableFile, ValueError) as error:
             key, fault = {}, str(error)
         yield Entry(path, status.st_size, status.st_mtime, fault, key)
+
+
+def _is_entry(name: str) -> bool:
+    """Whether a file's name is a digest and an entry's suffix."""
+    digest, suffix = name[:40], name[40:]
+    return len(digest) == 40 and set(digest) <= set("0123456789abcdef") and suffix in _SUFFIXES
 
 
 def remove_damaged(directory: Path) -> list[Entry]:
@@ -118,7 +121,7 @@ def import_archive(directory: Path, archive: Path) -> tuple[int, list[str]]:
     added, refused = 0, []
     with tarfile.open(archive) as tar:
         for member in tar:
-            if not (member.isfile() and _NAME.fullmatch(member.name)):
+            if not (member.isfile() and _is_entry(member.name)):
                 refused.append(member.name)
                 continue
             file = tar.extractfile(member)

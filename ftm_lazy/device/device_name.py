@@ -7,7 +7,6 @@ programs written for torch_xla it is ``"xla"``.
 from __future__ import annotations
 
 import os
-import re
 
 import torch
 from torch.utils import backend_registration
@@ -15,7 +14,7 @@ from torch.utils import backend_registration
 NAME = os.environ.get("FTM_DEVICE_NAME") or "ftm"
 """The device type, as in ``torch.device(NAME, 0)``."""
 
-if not re.fullmatch("[a-z][a-z0-9_]*", NAME):
+if not (NAME.isascii() and NAME.isidentifier() and NAME.islower() and NAME[0] != "_"):
     raise ValueError(
         f"FTM_DEVICE_NAME={NAME!r} is not valid; valid values: lower-case names, such as xla"
     )

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import atexit
 import functools
+import itertools
 import os
-import re
 import shlex
 import sys
 import threading
@@ -189,7 +189,8 @@ def _missing(module: str) -> str:
     except metadata.PackageNotFoundError:
         requirements = []
     for requirement in requirements:
-        if re.split(r"[^A-Za-z0-9._-]", requirement)[0].replace("-", "_") == package:
+        name = itertools.takewhile(lambda c: c.isalnum() or c in "._-", requirement)
+        if "".join(name).replace("-", "_") == package:
             command = f"pip install {shlex.quote(requirement)}"
             return f"ftm needs the package {package}, which is not installed: run `{command}`"
     return f"the module {module}, which ftm needs, is not installed: {_REINSTALL}"

@@ -8,7 +8,6 @@ python -m ftm_backend.assembler.isa_header --check    # fails if a file is stale
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,12 +19,12 @@ from ftm_backend.target.instruction import InstructionDef
 
 PATH = Path(__file__).resolve().parent.parent / "machine" / "isa_gen.h"
 INTERFACE = PATH.parent / "include" / "ftm_machine.h"
-_ELEMENTS = re.compile(r"(/\* generated: element types \*/\n).*?(/\* end \*/)", re.DOTALL)
+_BEGIN, _END = "/* generated: element types */\n", "/* end */"
 
 
 def constant(name: str) -> str:
     """Return a mnemonic as part of a C identifier: ``CALL`` for ``@call``."""
-    return re.sub(r"\W", "", name).upper()
+    return "".join(c for c in name if c.isalnum() or c == "_").upper()
 
 
 def _enum(name: str, rows: Iterable[tuple[str, int, str]]) -> list[str]:
@@ -206,9 +205,9 @@ def _record_name(of: image_layout.LayoutRecord | str) -> str:
 def interface() -> str:
     """Return the text of the machine's C interface with the current element types."""
     rows = "".join(f"  FTM_{t.suffix} = {t.number},\n" for t in element_types.TYPES)
-    return _ELEMENTS.sub(
-        lambda match: f"{match[1]}enum ftm_dtype {{\n{rows}}};\n{match[2]}", INTERFACE.read_text()
-    )
+    head, _, rest = INTERFACE.read_text().partition(_BEGIN)
+    tail = rest.partition(_END)[2]
+    return f"{head}{_BEGIN}enum ftm_dtype {{\n{rows}}};\n{_END}{tail}"
 
 
 @command("python -m ftm_backend.assembler.isa_header")
