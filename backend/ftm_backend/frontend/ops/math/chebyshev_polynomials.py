@@ -88,20 +88,13 @@ def _register(
         # PyTorch converts the order to an int64. NaN and what is too large become negative there.
         return e.where((n >= 0) & (n < _ORDERS), value, 0)
 
-    pointwise(
-        f"aten::special_chebyshev_polynomial_{kind}",
-        lambda x, n: polynomial(x, n, False),
-        ALL,
-        "chebyshev",
-        tolerance=_TOLERANCE,
-    )
-    pointwise(
-        f"aten::special_shifted_chebyshev_polynomial_{kind}",
-        lambda x, n: polynomial(x, n, True),
-        ALL,
-        "chebyshev",
-        tolerance=_TOLERANCE,
-    )
+    unshifted = f"aten::special_chebyshev_polynomial_{kind}"
+    shifted = f"aten::special_shifted_chebyshev_polynomial_{kind}"
+    for name, body in (
+        (unshifted, lambda x, n: polynomial(x, n, False)),
+        (shifted, lambda x, n: polynomial(x, n, True)),
+    ):
+        pointwise(name, body, ALL, "chebyshev", tolerance=_TOLERANCE)
 
 
 _register("t", _first, 1, 0)

@@ -36,6 +36,23 @@ def _integral(function: Callable[[ScalarExpr], ScalarExpr]) -> Callable[[ScalarE
     return lambda self: function(self) if self.is_float else self
 
 
+_INFINITY_TESTS: dict[str, Callable[[ScalarExpr], ScalarExpr]] = {
+    "isinf": lambda self: abs(self).eq(math.inf),
+    "isposinf": lambda self: self.eq(math.inf),
+    "isneginf": lambda self: self.eq(-math.inf),
+    "isfinite": lambda self: abs(self) < math.inf,
+}
+
+
+def _of_floats(
+    function: Callable[[ScalarExpr], ScalarExpr], of_integers: bool
+) -> Callable[[ScalarExpr], ScalarExpr]:
+    """Make a test of floats constant on integers."""
+    return lambda self: (
+        function(self) if self.is_float else self.emitter.constant(of_integers, "i1")
+    )
+
+
 def _reciprocal(self: ScalarExpr) -> ScalarExpr:
     return self.const(1) / self
 
@@ -112,34 +129,8 @@ _unary(
     compute=OWN,
     tolerance=EXACT,
 )
-_unary(
-    "isinf",
-    lambda self: abs(self).eq(math.inf) if self.is_float else self.emitter.constant(0, "i1"),
-    ALL,
-    compute=PROMOTED,
-    tolerance=EXACT,
-)
-_unary(
-    "isposinf",
-    lambda self: self.eq(math.inf) if self.is_float else self.emitter.constant(0, "i1"),
-    ALL,
-    compute=PROMOTED,
-    tolerance=EXACT,
-)
-_unary(
-    "isneginf",
-    lambda self: self.eq(-math.inf) if self.is_float else self.emitter.constant(0, "i1"),
-    ALL,
-    compute=PROMOTED,
-    tolerance=EXACT,
-)
-_unary(
-    "isfinite",
-    lambda self: (abs(self) < math.inf) if self.is_float else self.emitter.constant(1, "i1"),
-    ALL,
-    compute=PROMOTED,
-    tolerance=EXACT,
-)
+for _name, _test in _INFINITY_TESTS.items():
+    _unary(_name, _of_floats(_test, _name == "isfinite"), ALL, compute=PROMOTED, tolerance=EXACT)
 _unary(
     "signbit",
     lambda self: (

@@ -25,26 +25,17 @@ def _solve_triangular(
     shape = b.result.shape
     right = B.expand(shape)
     triangle = self.expand((*shape[:-2], *self.shape[-2:]))
-    if left:
-        return b.reshape(
-            solve_triangular(
-                b,
-                flatten_batch(b, triangle),
-                flatten_batch(b, right),
-                upper=upper,
-                unit=unitriangular,
-            ),
-            shape,
-        )
-    transposed_rhs = right.transpose()
+    if not left:
+        triangle, right = triangle.transpose(), right.transpose()
     solved = solve_triangular(
         b,
-        flatten_batch(b, triangle.transpose()),
-        flatten_batch(b, transposed_rhs),
-        upper=not upper,
+        flatten_batch(b, triangle),
+        flatten_batch(b, right),
+        upper=upper == left,
         unit=unitriangular,
     )
-    return b.reshape(solved, transposed_rhs.shape).transpose()
+    solved = b.reshape(solved, right.shape)
+    return solved if left else solved.transpose()
 
 
 @lowering("aten::triangular_solve", DTYPES, "triangular_solve", SOLUTION_TOLERANCE)

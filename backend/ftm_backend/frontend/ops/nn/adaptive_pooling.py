@@ -51,15 +51,21 @@ def _averages(size: int, out: int) -> Taps:
 
 
 def _in_planes(
-    b: LinalgBuilder, x: StridedValue, indices: StridedValue, planes: int, count: int, dtype: str
+    b: LinalgBuilder,
+    x: StridedValue,
+    indices: StridedValue,
+    planes: int,
+    count: int,
+    dtype: str,
+    kind: str,
 ) -> StridedValue:
-    """Add `x` at `indices` of each plane into zeros [planes, count]."""
+    """Write (``kind`` "set", "add") `x` at `indices` of each plane into zeros [planes, count]."""
     shape = (planes, x.type.numel // max(1, planes))
     flat = b.reshape(indices, shape)
     rows = b.pointwise(lambda i: checked_index(i, count) + b.index(0) * count, [flat])
     updates = b.reshape(b.cast(x, dtype), (x.type.numel, 1))
     return scatter_rows(
-        b, b.full(0, dtype, (planes * count, 1)), b.reshape(rows, (x.type.numel,)), updates, "add"
+        b, b.full(0, dtype, (planes * count, 1)), b.reshape(rows, (x.type.numel,)), updates, kind
     )
 
 
@@ -82,6 +88,7 @@ def _places_backward(dims: int) -> Lower:
             self.type.numel // max(1, count),
             count,
             compute_dtype(self.dtype),
+            "add",
         )
         return b.as_type(result, self.type)
 
@@ -276,15 +283,7 @@ def _records(dims: int) -> None:
     ) -> StridedValue:
         count = math.prod(output_size)
         planes = math.prod(self.shape[:-dims])
-        flat = b.reshape(indices, (planes, self.type.numel // max(1, planes)))
-        rows = b.pointwise(lambda i: checked_index(i, count) + b.index(0) * count, [flat])
-        result = scatter_rows(
-            b,
-            b.full(0, self.dtype, (planes * count, 1)),
-            b.reshape(rows, (self.type.numel,)),
-            b.reshape(self, (self.type.numel, 1)),
-            "set",
-        )
+        result = _in_planes(b, self, indices, planes, count, self.dtype, "set")
         return b.reshape(result, b.result.shape)
 
 
