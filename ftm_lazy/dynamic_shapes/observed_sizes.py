@@ -41,13 +41,13 @@ def with_observed_symbols(
             parse_size("{" + size.text + "}") if isinstance(size, SymInt) else size
             for size in numbers_of(trace)
         ]
-    known: dict[tuple[Any, ...], SymInt] = {}
+    known: dict[tuple[object, ...], SymInt] = {}
     columns: dict[str, tuple[int, ...]] = {}  # by the recorder's symbols: the first size's numbers
 
     def column(place: int) -> tuple[int, ...]:
         return tuple(other[place] for other in others)
 
-    def symbol(key: tuple[Any, ...], hint: int) -> SymInt:
+    def symbol(key: tuple[object, ...], hint: int) -> SymInt:
         if key not in known:
             known[key] = new_symbol(symbols, hint, 1)
         return known[key]

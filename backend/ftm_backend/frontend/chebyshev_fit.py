@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from ftm_backend.dtypes import info
 from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.scalar_math import ScalarExpr
 
 
 class ChebyshevFit:
@@ -54,7 +54,7 @@ class ChebyshevFit:
             for j in range(n)
         ]
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: ScalarExpr) -> ScalarExpr:
         """Evaluate the sum at a ScalarExpr in the interval, by Clenshaw's recurrence."""
         twice = (x * 2 - (self.low + self.high)) * (2 / (self.high - self.low))
         first, *rest = self.coefficients(x.dtype)
@@ -78,7 +78,7 @@ def _cosine(numerator: int, denominator: int) -> float:
     return math.cos(math.pi * folded / denominator)
 
 
-def integral(function: Callable[[float], Any], step: float, end: float) -> Any:
+def integral(function: Callable[[float], complex], step: float, end: float) -> complex:
     """Integrate an even function over the real line by the trapezoidal rule, cut at `end`.
 
     Exact up to rounding for functions that are analytic near the real line and vanish at `end`.
@@ -88,7 +88,7 @@ def integral(function: Callable[[float], Any], step: float, end: float) -> Any:
     return step * (function(0.0) + 2 * sum(reversed(values)))  # add the smallest values first
 
 
-def polynomial(x: Any, *coefficients: float) -> Any:
+def polynomial(x: ScalarExpr, *coefficients: float) -> ScalarExpr:
     """Return the sum of ``coefficients[k] * x**k``."""
     result = x.const(coefficients[-1])
     for c in reversed(coefficients[:-1]):

@@ -90,7 +90,7 @@ class _Inference(TraceLowering):
         # by hint, the sizes by text
         self._candidates: dict[int, dict[str, SymInt]] = {}
         self._guesses: dict[str, SymInt] = {}  # symbols introduced as guesses, by name
-        self._preferred: dict[str, Any] = {}  # the preferred value of some guesses
+        self._preferred: dict[str, object] = {}  # the preferred value of some guesses
         self._update_offsets: dict[int, SymInt] = {}  # offsets of updates, by hint
         self._groups = groups_of_params(trace.params)
         for type_ in trace.params:

@@ -102,7 +102,7 @@ class InstructionExample:
     body: str
     inputs: dict[str, tuple[str, tuple[int, ...], list[Any]]]
     outputs: dict[str, tuple[str, tuple[int, ...], list[Any]]]
-    scalars: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    scalars: dict[str, tuple[str, object]] = field(default_factory=dict)
     results: tuple[str, ...] = ()
 
 

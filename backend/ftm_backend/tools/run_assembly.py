@@ -113,7 +113,7 @@ class Data:
 
     def scalars(self) -> list[float | int]:
         """Return one number per scalar argument."""
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         if self.folder is not None and (self.folder / "scalars.json").exists():
             values = read_object(self.folder / "scalars.json")
         values |= self.values

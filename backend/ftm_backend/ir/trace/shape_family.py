@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, chain
-from typing import Any
 
 from ftm_backend.ir.trace.arguments import sizes_of_argument
 from ftm_backend.ir.trace.trace import Node, TensorType, Trace
@@ -23,7 +22,7 @@ def numbers_of(trace: Trace) -> tuple[int, ...]:
     return tuple(chain.from_iterable([*params, *(node.spec.numbers for node in trace.nodes)]))
 
 
-def structure_of(trace: Trace) -> tuple[Any, ...]:
+def structure_of(trace: Trace) -> tuple[object, ...]:
     """Return everything but the numbers of a trace, as a key of dictionaries."""
     params = tuple((type_.dtype, len(type_.shape)) for type_ in trace.params)
     nodes = tuple(chain.from_iterable([(n.spec.structure, n.operands) for n in trace.nodes]))

@@ -17,7 +17,6 @@ import marshal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import (
@@ -136,7 +135,7 @@ def function_key(
         shared: Pairs of parameters that are the same memory.
     """
     key = structural_key(kernel)
-    words: list[Any] = [key.digest, kernel.kind, kernel.one_core, kernel.faults]
+    words: list[object] = [key.digest, kernel.kind, kernel.one_core, kernel.faults]
     words += [str(kernel.schedule or ""), *shared]
     for value, start in zip(key.values, key.starts, strict=True):
         number, first = (-1, 0) if value.symbol is None else buffers[value.symbol]
@@ -152,7 +151,7 @@ def function_key(
     return _digest(words)
 
 
-def _digest(words: list[Any]) -> str:
+def _digest(words: list[object]) -> str:
     """Hash numbers and strings.
 
     Symbolic sizes are hashed by their text and never compared: comparing two of them may add a
@@ -190,7 +189,7 @@ class _KeyWriter:
         """Start without words; accesses of a value count from its element in ``starts``, or 0."""
         self._starts = starts
         self._known: dict[int, int] = {}
-        self.words: list[Any] = []
+        self.words: list[object] = []
         self.values: list[Value] = []
         self.scalars: dict[str, int] = {}
 

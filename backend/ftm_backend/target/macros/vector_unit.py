@@ -103,7 +103,7 @@ class VectorUnit:
         outer.nested = True
 
     def _do(
-        self, unit: str, latency: int, value: Any, *sources: UnitVector, count: float = 1
+        self, unit: str, latency: int, value: object, *sources: UnitVector, count: float = 1
     ) -> UnitVector:
         block = self._blocks[-1]
         start = max((source.ready for source in sources if source.block is block), default=0)
@@ -152,7 +152,7 @@ class VectorUnit:
             count=count,
         )
 
-    def constant(self, value: Any) -> UnitVector:
+    def constant(self, value: object) -> UnitVector:
         """Return the same number in all lanes, prepared outside of loops."""
         return UnitVector(np.full(self.lanes, value), self._blocks[0], 0)
 

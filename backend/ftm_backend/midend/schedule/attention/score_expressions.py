@@ -98,7 +98,7 @@ class ScoreExpressions:
         """Start with no expressions; ``find_axes`` must be called next."""
         self.inside: Collection[Statement] = set(inside)
         self.order, self.sums = inside, products
-        self.nodes: dict[tuple[Any, ...], Node] = {}
+        self.nodes: dict[tuple[object, ...], Node] = {}
         self.products: dict[Statement, Node] = {}
         self.product_operands: dict[Statement, tuple[Node, Node]] = {}
 

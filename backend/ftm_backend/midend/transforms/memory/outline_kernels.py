@@ -169,7 +169,7 @@ class _Memory:
 
         Both get the same first element.
         """
-        groups: dict[Any, list[str]] = {}
+        groups: dict[object, list[str]] = {}
         for symbol in arguments.buffers:
             groups.setdefault(self._place.get(symbol, symbol), []).append(symbol)
         pairs = []
