@@ -15,6 +15,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent import futures
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -29,15 +30,17 @@ M = TypeVar("M")
 
 @dataclass(eq=False)
 class _AnnouncedTrace(Generic[R, M]):
-    """An announced piece and the state of its compilation."""
+    """An announced piece and the future of its compilation."""
 
     key: bytes | str
     operations: frozenset[str]
     request: R
-    started: bool = False
-    finished: bool = False
-    result: M | None = None
-    error: Exception | None = None
+    future: futures.Future[M] = field(default_factory=futures.Future)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its compilation has neither started nor been cancelled."""
+        return not (self.future.running() or self.future.done())
 
     def is_similar(self, other: _AnnouncedTrace[R, M]) -> bool:
         """Return whether most of their operations are of the same kinds."""
@@ -126,15 +129,15 @@ class Lookahead(Generic[R, M]):
                     break
             else:
                 return None
-            if piece.started:
-                self._changed.wait_for(lambda: piece.finished)
+            has_started = not piece.future.cancel()
+        if has_started:
+            futures.wait([piece.future])
+        with self._changed:
             if piece in announced.pieces:
                 announced.pieces.remove(piece)
             if not announced.pieces and announced in self._sets:
                 self._sets.remove(announced)
-        if piece.error is not None:
-            raise piece.error
-        return piece.result
+        return piece.future.result() if has_started else None
 
     def _work(self, announced: _AnnouncedSet[R, M]) -> None:
         changed = self._changed
@@ -143,18 +146,17 @@ class Lookahead(Generic[R, M]):
                 piece = self._next(announced)
                 if piece is None:
                     return
-                piece.started = True
+                piece.future.set_running_or_notify_cancel()
                 self._running.append(piece)
             try:
-                piece.result = self._make(piece.request)
-            except Exception as error:
-                piece.error = error
+                piece.future.set_result(self._make(piece.request))
+            except BaseException as error:
+                piece.future.set_exception(error)
             finally:
                 with changed:
-                    piece.finished = True
                     self._running.remove(piece)
                     changed.notify_all()
-            if announced.done is not None and piece.error is None:
+            if announced.done is not None and piece.future.exception() is None:
                 announced.done()
 
     def _next(self, announced: _AnnouncedSet[R, M]) -> _AnnouncedTrace[R, M] | None:
@@ -162,7 +164,7 @@ class Lookahead(Generic[R, M]):
 
         Waits while all remaining pieces are similar to running ones; None if none remain.
         """
-        while waiting := [piece for piece in announced.pieces if not piece.started]:
+        while waiting := [piece for piece in announced.pieces if piece.is_waiting]:
             for piece in waiting:
                 if not any(map(piece.is_similar, self._running)):
                     return piece

@@ -67,7 +67,7 @@ def test_the_caller_makes_what_has_not_begun():
     blocked = threading.Event()
     ahead = Lookahead(lambda request: blocked.wait(10.0) and request, 2)
     ahead.announce([(str(k), frozenset({f"{k}"}), k) for k in range(3)])
-    assert eventually(lambda: sum(piece.started for piece in ahead._sets[0].pieces) == 2)
+    assert eventually(lambda: sum(not piece.is_waiting for piece in ahead._sets[0].pieces) == 2)
     assert ahead.take("2") is None
     blocked.set()
     assert ahead.take("1") == 1
