@@ -14,6 +14,7 @@ const KernelTable& table() {
     KernelTable t = avx512::table();
     t.name = "avx512_bf16";
     t.matrix_pairs = matrix<BrainPair>;
+    t.matrix_rows = matrix<BrainPair, BrainRow>;
     return t;
   }();
   return filled;

@@ -1,6 +1,6 @@
 // Matrix instructions: operands are converted to the layout of the inner loops (B by rows of K;
-// float32, float64, int32, int64 or pairs of bfloat16), then multiplied. Products with few rows
-// read B as it is instead.
+// float32, float64, int32, int64 or pairs of bfloat16), then multiplied. Products with few rows,
+// and those of bfloat16 with an even K, read rows of B as they are.
 #include <cstring>
 
 #include "checker.h"
@@ -88,12 +88,12 @@ void make_pairs(Operand& x, bool along_columns, uint8_t*& free) {
   x = {paired, pairs, x.columns, x.columns, Type::F32};
 }
 
-template <class T, class C>
+template <class T, class C, class B>
 void multiply(
-    MatrixFn<T, C> fn, int64_t m, int64_t n, int64_t k, const Operand& a, bool turned,
+    MatrixFn<T, C, B> fn, int64_t m, int64_t n, int64_t k, const Operand& a, bool turned,
     const Operand& b, uint8_t* c, int64_t ldc, bool acc) {
   fn(m, n, k, reinterpret_cast<const T*>(a.data), turned ? 1 : a.stride, turned ? a.stride : 1,
-     reinterpret_cast<const T*>(b.data), b.stride, reinterpret_cast<C*>(c), ldc, acc);
+     reinterpret_cast<const B*>(b.data), b.stride, reinterpret_cast<C*>(c), ldc, acc);
 }
 
 // The slots of a product, and its extents.
@@ -144,11 +144,14 @@ void finish(
         reinterpret_cast<float*>(sc.base), tc.columns, p.acc);
   }
   if (table.matrix_pairs && b.type == Type::BF16) {
+    const int64_t pairs = (p.k + 1) / 2;
     make_pairs(a, !trans_a, free);
+    if (!trans_b && p.k % 2 == 0)
+      return multiply(
+          table.matrix_rows, p.m, p.n, pairs, a, trans_a, b, sc.base, tc.columns, p.acc);
     make_pairs(b, trans_b, free);
     if (trans_b) transpose(b, free);
-    return multiply(
-        table.matrix_pairs, p.m, p.n, (p.k + 1) / 2, a, trans_a, b, sc.base, tc.columns, p.acc);
+    return multiply(table.matrix_pairs, p.m, p.n, pairs, a, trans_a, b, sc.base, tc.columns, p.acc);
   }
   widen(a, free);
   widen(b, free);

@@ -47,13 +47,15 @@ using FoldFn = void (*)(
 // C[m x n] (+)= A[m x k] B[k x n]. a_row, a_step: distance in elements between rows of A and
 // between successive k, one of which is 1. ldb, ldc: distance between rows. acc: add to C instead
 // of overwriting it.
-template <class T, class C = T>
+template <class T, class C = T, class B = T>
 using MatrixFn = void (*)(
-    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b,
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const B* b,
     int64_t ldb, C* c, int64_t ldc, bool acc);
 
 // Two bfloat16 numbers with successive k: the first one in the low half.
 struct BrainPair { uint32_t bits; };
+// A bfloat16 number of a row of B, which is paired with the next row's.
+struct BrainRow { uint16_t bits; };
 
 // As MatrixFn for float32 C and at most kFewRows rows, but B is read once, as it is in memory, and
 // never past its end. A is m x k in float32. transposed: B is n x k.
@@ -78,7 +80,9 @@ struct KernelTable {
   ColumnsFn columns[kReductions][kTypes];
   FoldFn fold[kReductions]; // sum, minimum and maximum
   MatrixFn<float> matrix_f32;
-  MatrixFn<BrainPair, float> matrix_pairs; // k counts pairs; null: the host has no such product
+  // k counts pairs. B has pairs, or two rows for each k. Null: the host has no such product.
+  MatrixFn<BrainPair, float> matrix_pairs;
+  MatrixFn<BrainPair, float, BrainRow> matrix_rows;
   FewRowsFn few_rows[3]; // B in float32, float16, bfloat16; indexed by `few_rows_index`
   MatrixFn<double> matrix_f64;
   MatrixFn<int32_t> matrix_i32;
