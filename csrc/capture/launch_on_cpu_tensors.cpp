@@ -16,7 +16,8 @@ namespace {
 
 // The program's scratch memory for the length of a run.
 struct Arena {
-  explicit Arena(size_t bytes) : block(bytes == 0 ? Block{} : allocate_block(bytes)) {}
+  explicit Arena(size_t bytes)
+      : block(bytes == 0 ? Block{} : allocate_block(bytes, /*device=*/0)) {}
   ~Arena() { free_block(block); }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;

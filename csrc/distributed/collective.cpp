@@ -289,6 +289,7 @@ void enqueue_on_device(const JobPtr& job, CollectiveTask& task) {
     for (const auto& tensor : outputs) {
       written.push_back(tensor.unsafeGetTensorImpl());
       job->outputs.push_back(std::make_shared<Buffer>(tensor.scalar_type(), tensor.sizes()));
+      job->outputs.back()->set_device_index(tensor.device().index());
     }
     task.set_on_device();
     auto& own = pending_trace();

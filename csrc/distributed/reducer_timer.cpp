@@ -1,5 +1,8 @@
 // The timer of DistributedDataParallel, which logs the times of a step's parts. Without one for the
 // device, it warns, and logs zeros.
+#include "support/gil.h"
+#include "sync/cut_trace.h"
+
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 namespace ftm {
@@ -9,7 +12,13 @@ namespace {
 // where the step is one program.
 class RecordingTimer final : public c10d::Timer {
  public:
-  explicit RecordingTimer(c10::Device) {}
+  // DistributedDataParallel makes the timer after all processes but one have copied the parameters
+  // of that one. Launches these copies. So the first step is the same program on all processes,
+  // and rounds in the same way.
+  explicit RecordingTimer(c10::Device) {
+    const GilRelease unlocked;
+    sync(/*wait=*/false);
+  }
 
   std::optional<int64_t> measureDifference(Event start, Event end) override {
     const auto begin = getTimestamp(start);

@@ -28,8 +28,10 @@ void allocate_results(Job& job, const MachineProgram& program) {
     const int32_t alias = program.aliases()[i];
     // A part of a buffer never has the buffer's size. If a buffer has several parts here, it has
     // several references.
+    const auto& output = *job.outputs[i];
     const bool donated = alias >= 0 && job.inputs[alias].buffer.use_count() == 1 &&
-                         job.inputs[alias].buffer->nbytes() == job.outputs[i]->nbytes();
+                         job.inputs[alias].buffer->nbytes() == output.nbytes() &&
+                         job.inputs[alias].buffer->device_index() == output.device_index();
     // A donor keeps its memory until all inputs' addresses are collected, as the program reads it.
     if (donated) {
       donations.fetch_add(1);
@@ -49,7 +51,9 @@ void run_on_machine(Job& job, const MachineProgram& program) {
     inputs.push_back(input.data());
   }
   // Owned by the run, see allocate_results.
-  const Block arena = program.arena_bytes() == 0 ? Block{} : allocate_block(program.arena_bytes());
+  const auto device = job.outputs.empty() ? c10::DeviceIndex{0} : job.outputs[0]->device_index();
+  const Block arena =
+      program.arena_bytes() == 0 ? Block{} : allocate_block(program.arena_bytes(), device);
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     auto& output = *job.outputs[i];
     if (output.data() == nullptr) {

@@ -142,12 +142,13 @@ void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
     at::Tensor permuted = at::empty_strided(self.sizes(), self.strides(), dense.options());
     permuted.copy_(dense);
     const at::Tensor flat = permuted.as_strided({permuted.numel()}, {1});
-    Value value = data_value(Buffer::from_cpu(flat), {type.dtype, {flat.numel()}});
+    Value value =
+        data_value(Buffer::from_cpu(flat, self.device().index()), {type.dtype, {flat.numel()}});
     const RecorderLock lock(recorder_mutex());
     variable_of(target).set_value(std::move(value));
     return;
   }
-  Value value = data_value(Buffer::from_cpu(dense), type);
+  Value value = data_value(Buffer::from_cpu(dense, self.device().index()), type);
   const RecorderLock lock = lock_to_read({self.unsafeGetTensorImpl()});
   write(target, std::move(value));
 }

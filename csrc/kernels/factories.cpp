@@ -101,7 +101,8 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
         " is not compiled for device ftm, and FTM_STRICT forbids to ", "compute it on the CPU");
     static auto& fills = counter("cpu_fills");
     fills.fetch_add(1);
-    auto buffer = Buffer::from_cpu(at::empty(sizes, self.options().device(at::kCPU)).fill_(value));
+    auto buffer = Buffer::from_cpu(
+        at::empty(sizes, self.options().device(at::kCPU)).fill_(value), self.device().index());
     filled = data_value(std::move(buffer), type);
   } else {
     // A bool is a runtime scalar as other numbers, not part of the program: the flag that ends a

@@ -1,5 +1,7 @@
 #include "memory/buffer.h"
 
+#include "support/device_index.h"
+
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -27,15 +29,19 @@ const torch::lazy::BackendDevice& lazy_device() {
 
 Buffer::Buffer(at::ScalarType dtype, c10::IntArrayRef sizes)
     : BackendData(lazy_device(), torch::lazy::Shape(dtype, sizes)),
-      nbytes_(c10::multiply_integers(sizes) * c10::elementSize(dtype)) {}
+      nbytes_(c10::multiply_integers(sizes) * c10::elementSize(dtype)),
+      device_index_(current_device().index()) {}
 
 Buffer::~Buffer() {
   free_block(block_);
 }
 
-BufferPtr Buffer::from_cpu(const at::Tensor& tensor) {
+BufferPtr Buffer::from_cpu(const at::Tensor& tensor, c10::DeviceIndex device_index) {
   const at::Tensor dense = tensor.contiguous();
   auto buffer = std::make_shared<Buffer>(dense.scalar_type(), dense.sizes());
+  if (device_index >= 0) {
+    buffer->set_device_index(device_index);
+  }
   buffer->allocate();
   if (buffer->nbytes_ != 0) {
     std::memcpy(buffer->data(), dense.const_data_ptr(), buffer->nbytes_);
@@ -57,7 +63,7 @@ Buffer::IndexRange Buffer::index_range() const {
 
 void Buffer::allocate() {
   if (block_.data == nullptr) {
-    block_ = allocate_block(nbytes_);
+    block_ = allocate_block(nbytes_, device_index_);
   }
 }
 

@@ -25,12 +25,15 @@ class Buffer final : public torch::lazy::BackendData {
   // pending: no program has computed the value yet. failed: its program failed; see `failure`.
   enum class State : uint8_t { pending, ready, failed };
 
-  // Makes a pending buffer without memory; the program that computes it allocates.
+  // Makes a pending buffer without memory, on the current device; the program that computes it
+  // allocates.
   Buffer(at::ScalarType dtype, c10::IntArrayRef sizes);
   ~Buffer() override;
 
-  // Makes a ready buffer with a copy of a CPU tensor's elements in row-major order.
-  static std::shared_ptr<Buffer> from_cpu(const at::Tensor& tensor);
+  // Makes a ready buffer with a copy of a CPU tensor's elements in row-major order; -1 is the
+  // current device.
+  static std::shared_ptr<Buffer> from_cpu(
+      const at::Tensor& tensor, c10::DeviceIndex device_index = -1);
   // Whether `from_cpu` made it. Its elements are then available to the recorder without waiting.
   bool is_from_cpu() const { return from_cpu_; }
 
@@ -60,6 +63,10 @@ class Buffer final : public torch::lazy::BackendData {
   void set_host_expression(std::shared_ptr<HostExpression> expression) {
     host_expression_ = std::move(expression);
   }
+
+  // The device from whose pool its memory is. Set it before the buffer has memory.
+  c10::DeviceIndex device_index() const { return device_index_; }
+  void set_device_index(c10::DeviceIndex device) { device_index_ = device; }
 
   size_t nbytes() const { return nbytes_; }
   void* data() const { return block_.data; }
@@ -91,6 +98,7 @@ class Buffer final : public torch::lazy::BackendData {
   std::atomic<State> state_{State::pending};
   FailurePtr failure_;
   bool from_cpu_ = false;
+  c10::DeviceIndex device_index_;
   std::atomic<uint64_t> varying_dims_{0};
   mutable std::once_flag index_range_found_;
   mutable IndexRange index_range_;

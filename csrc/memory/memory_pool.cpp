@@ -1,6 +1,7 @@
 #include "memory/memory_pool.h"
 
 #include "memory/memory_limit.h"
+#include "support/device_index.h"
 #include "support/event_log.h"
 #include "support/runtime.h"
 
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -63,9 +65,6 @@ void decrease(StatArray& statistic, bool is_small, size_t amount) {
 }
 
 struct Pool {
-  static constexpr LockRank kLockRank = LockRank::memory_pool;
-  // Guarded by `mutex`.
-  std::mutex mutex;
   std::map<size_t, std::vector<Idle>> blocks; // idle ones by capacity, the longest idle first
   std::unordered_map<void*, Segment> segments; // all blocks, by address
   c10::CachingDeviceAllocator::DeviceStats statistics; // of blocks, not of storages
@@ -81,22 +80,44 @@ struct Pool {
     }
     peak = std::max(peak, reserved - idle + static_cast<int64_t>(capacity));
   }
+};
+
+// Statistics of tensors' storages.
+struct StorageStatistics { StatArray count, bytes; };
+
+// One object for each device, made when the device first has memory.
+template <typename T, LockRank rank>
+struct PerDevice {
+  static constexpr LockRank kLockRank = rank;
+  std::mutex mutex; // guards the others
+  std::deque<T> objects; // by device
+
+  T& of(c10::DeviceIndex device) {
+    while (objects.size() <= static_cast<size_t>(device)) {
+      objects.emplace_back();
+    }
+    return objects[device];
+  }
   void lock() { mutex.lock(); }
   void unlock() { mutex.unlock(); }
 };
 
-Pool& pool() {
-  return part<Pool>();
-}
+// Recording threads make storages while other threads run programs, so these have their own lock.
+using Pools = PerDevice<Pool, LockRank::memory_pool>;
+using Storages = PerDevice<StorageStatistics, LockRank::memory_statistics>;
 
-// Statistics of tensors' storages. Recording threads make storages while other threads run
-// programs, so these have their own lock.
-struct StorageStatistics {
-  static constexpr LockRank kLockRank = LockRank::memory_statistics;
-  std::mutex mutex;
-  StatArray count, bytes;
-  void lock() { mutex.lock(); }
-  void unlock() { mutex.unlock(); }
+// Access to a device's object, with the lock.
+template <typename All>
+class Locked {
+ public:
+  explicit Locked(c10::DeviceIndex device)
+      : guard_(part<All>().mutex), object_(part<All>().of(device)) {}
+  auto& operator*() { return object_; }
+  auto* operator->() { return &object_; }
+
+ private:
+  const std::lock_guard<std::mutex> guard_;
+  decltype(std::declval<All>().of(0)) object_;
 };
 
 void free_block(Pool& pool, void* data, size_t capacity) {
@@ -188,40 +209,43 @@ void* map_block(size_t capacity, size_t bytes) {
 
 // Returns null if the system has no memory left, or the limit is reached.
 void* allocate_block(Pool& pool, size_t capacity, size_t bytes) {
-  const auto limit = static_cast<double>(memory_limit()) * pool.fraction;
+  const auto limit = static_cast<double>(device_memory()) * pool.fraction;
   if (static_cast<double>(pool.reserved) + static_cast<double>(capacity) > limit) {
     return nullptr;
   }
   return capacity < kHugePage ? std::aligned_alloc(64, capacity) : map_block(capacity, bytes);
 }
 
-size_t storage_bytes() {
-  auto& storages = part<StorageStatistics>();
-  const std::lock_guard<std::mutex> guard(storages.mutex);
-  return static_cast<size_t>(storages.bytes[static_cast<size_t>(StatType::AGGREGATE)].current);
+size_t storage_bytes(c10::DeviceIndex device) {
+  Locked<Storages> storages(device);
+  return static_cast<size_t>(storages->bytes[static_cast<size_t>(StatType::AGGREGATE)].current);
 }
 
-[[noreturn]] void throw_out_of_memory(Pool& pool, size_t nbytes) {
+[[noreturn]] void throw_out_of_memory(Pool& pool, c10::DeviceIndex device, size_t nbytes) {
   ++pool.statistics.num_ooms;
   TORCH_CHECK_WITH(
       OutOfMemoryError, false, "ftm out of memory. Tried to allocate ", size_text(nbytes),
-      ". The device has ", size_text(memory_limit()), ", of which programs hold ",
+      ". The device has ", size_text(device_memory()), ", of which programs hold ",
       size_text(static_cast<size_t>(pool.reserved - pool.idle)), ", and tensors have storages of ",
-      size_text(storage_bytes()), ".",
+      size_text(storage_bytes(device)), ".",
       pool.fraction == 1 ? "" : " set_per_process_memory_fraction limits what programs may hold.");
 }
 
 } // namespace
 
-Block allocate_block(size_t bytes) {
+size_t device_memory() {
+  return memory_limit() / static_cast<size_t>(device_count());
+}
+
+Block allocate_block(size_t bytes, c10::DeviceIndex device) {
   const size_t capacity = size_class(bytes);
-  auto& p = pool();
-  std::lock_guard<std::mutex> guard(p.mutex);
+  Locked<Pools> pool(device);
+  auto& p = *pool;
   p.count_use(capacity);
   const auto found = p.blocks.find(capacity);
   if (found != p.blocks.end()) {
     auto& blocks = found->second;
-    const Block block{blocks.back().data, capacity};
+    const Block block{blocks.back().data, capacity, device};
     p.idle -= static_cast<int64_t>(capacity);
     blocks.pop_back();
     if (blocks.empty()) {
@@ -239,16 +263,17 @@ Block allocate_block(size_t bytes) {
     data = allocate_block(p, capacity, bytes);
   }
   if (data == nullptr) {
-    throw_out_of_memory(p, capacity);
+    throw_out_of_memory(p, device, capacity);
   }
   p.reserved += static_cast<int64_t>(capacity);
   const bool is_small = capacity <= kSmall;
   increase(p.statistics.segment, is_small, 1);
   increase(p.statistics.reserved_bytes, is_small, capacity);
   ++p.statistics.num_device_alloc;
-  count_allocation(p, p.segments.emplace(data, Segment{data, capacity, 0}).first->second, bytes);
+  count_allocation(
+      p, p.segments.emplace(data, Segment{data, capacity, 0, device}).first->second, bytes);
   add_memory_event(data, static_cast<int64_t>(capacity));
-  return {data, capacity};
+  return {data, capacity, device};
 }
 
 void free_block(Block block) noexcept {
@@ -256,8 +281,8 @@ void free_block(Block block) noexcept {
     return;
   }
   add_memory_event(block.data, -static_cast<int64_t>(block.capacity));
-  auto& p = pool();
-  std::lock_guard<std::mutex> guard(p.mutex);
+  Locked<Pools> pool(block.device);
+  auto& p = *pool;
   p.blocks[block.capacity].push_back({block.data, p.allocations});
   p.idle += static_cast<int64_t>(block.capacity);
   p.segments.at(block.data).requested = 0;
@@ -268,120 +293,107 @@ void free_block(Block block) noexcept {
 
 void empty_memory_pool() {
   {
-    auto& p = pool();
-    std::lock_guard<std::mutex> guard(p.mutex);
-    release_idle(p);
+    auto& pools = part<Pools>();
+    const std::lock_guard<std::mutex> guard(pools.mutex);
+    for (auto& pool : pools.objects) {
+      release_idle(pool);
+    }
   }
 #ifdef __GLIBC__
   malloc_trim(0); // glibc keeps freed memory between blocks that are in use
 #endif
 }
 
-void count_new_storage(size_t bytes) noexcept {
-  auto& storages = part<StorageStatistics>();
-  const std::lock_guard<std::mutex> guard(storages.mutex);
-  increase(storages.count, bytes <= kSmall, 1);
-  increase(storages.bytes, bytes <= kSmall, bytes);
+void count_new_storage(c10::DeviceIndex device, size_t bytes) noexcept {
+  Locked<Storages> storages(device);
+  increase(storages->count, bytes <= kSmall, 1);
+  increase(storages->bytes, bytes <= kSmall, bytes);
 }
 
-void count_freed_storage(size_t bytes) noexcept {
-  auto& storages = part<StorageStatistics>();
-  const std::lock_guard<std::mutex> guard(storages.mutex);
-  decrease(storages.count, bytes <= kSmall, 1);
-  decrease(storages.bytes, bytes <= kSmall, bytes);
+void count_freed_storage(c10::DeviceIndex device, size_t bytes) noexcept {
+  Locked<Storages> storages(device);
+  decrease(storages->count, bytes <= kSmall, 1);
+  decrease(storages->bytes, bytes <= kSmall, bytes);
 }
 
-c10::CachingDeviceAllocator::DeviceStats memory_statistics() {
-  c10::CachingDeviceAllocator::DeviceStats statistics;
-  {
-    auto& p = pool();
-    const std::lock_guard<std::mutex> guard(p.mutex);
-    statistics = p.statistics;
-  }
-  auto& storages = part<StorageStatistics>();
-  const std::lock_guard<std::mutex> guard(storages.mutex);
-  statistics.allocation = storages.count;
-  statistics.allocated_bytes = statistics.requested_bytes = storages.bytes;
+c10::CachingDeviceAllocator::DeviceStats memory_statistics(c10::DeviceIndex device) {
+  auto statistics = Locked<Pools>(device)->statistics;
+  Locked<Storages> storages(device);
+  statistics.allocation = storages->count;
+  statistics.allocated_bytes = statistics.requested_bytes = storages->bytes;
   return statistics;
 }
 
 std::vector<Segment> memory_segments() {
-  auto& p = pool();
-  const std::lock_guard<std::mutex> guard(p.mutex);
+  auto& pools = part<Pools>();
+  const std::lock_guard<std::mutex> guard(pools.mutex);
   std::vector<Segment> segments;
-  segments.reserve(p.segments.size());
-  for (const auto& [address, segment] : p.segments) {
-    segments.push_back(segment);
+  for (const auto& pool : pools.objects) {
+    for (const auto& [address, segment] : pool.segments) {
+      segments.push_back(segment);
+    }
   }
   return segments;
 }
 
-void check_storage(size_t nbytes) {
-  if (nbytes > memory_limit()) {
-    auto& p = pool();
-    const std::lock_guard<std::mutex> guard(p.mutex);
-    throw_out_of_memory(p, nbytes);
+void check_storage(c10::DeviceIndex device, size_t nbytes) {
+  if (nbytes > device_memory()) {
+    Locked<Pools> pool(device);
+    throw_out_of_memory(*pool, device, nbytes);
   }
 }
 
-size_t memory_in_use() {
-  auto& p = pool();
-  const std::lock_guard<std::mutex> guard(p.mutex);
-  return static_cast<size_t>(p.reserved - p.idle);
+size_t memory_in_use(c10::DeviceIndex device) {
+  Locked<Pools> pool(device);
+  return static_cast<size_t>(pool->reserved - pool->idle);
 }
 
-void set_memory_fraction(double fraction) {
+void set_memory_fraction(double fraction, c10::DeviceIndex device) {
   TORCH_CHECK_VALUE(
       fraction > 0 && fraction <= 1, "a fraction of memory is over 0 and at most 1, not ",
       fraction);
-  auto& p = pool();
-  const std::lock_guard<std::mutex> guard(p.mutex);
-  p.fraction = fraction;
+  Locked<Pools>(device)->fraction = fraction;
 }
 
-double memory_fraction() {
-  auto& p = pool();
-  const std::lock_guard<std::mutex> guard(p.mutex);
-  return p.fraction;
+double memory_fraction(c10::DeviceIndex device) {
+  return Locked<Pools>(device)->fraction;
 }
 
 namespace {
 
-// Calls `change` for each memory statistic that is not a plain counter.
+// Calls `change` for each of a device's memory statistics that is not a plain counter.
 template <typename Change>
-void change_statistics(Change change) {
+void change_statistics(c10::DeviceIndex device, Change change) {
   const auto change_all = [&](StatArray& statistic) {
     for (auto& part : statistic) {
       change(part);
     }
   };
   {
-    auto& p = pool();
-    const std::lock_guard<std::mutex> guard(p.mutex);
-    auto& blocks = p.statistics;
+    Locked<Pools> pool(device);
+    auto& blocks = pool->statistics;
     for (auto* statistic :
          {&blocks.segment, &blocks.reserved_bytes, &blocks.active, &blocks.active_bytes}) {
       change_all(*statistic);
     }
   }
-  auto& storages = part<StorageStatistics>();
-  const std::lock_guard<std::mutex> guard(storages.mutex);
-  change_all(storages.count);
-  change_all(storages.bytes);
+  Locked<Storages> storages(device);
+  change_all(storages->count);
+  change_all(storages->bytes);
 }
 
 } // namespace
 
-void reset_peak_memory() {
-  change_statistics([](c10::CachingAllocator::Stat& statistic) { statistic.reset_peak(); });
+void reset_peak_memory(c10::DeviceIndex device) {
+  change_statistics(device, [](c10::CachingAllocator::Stat& statistic) { statistic.reset_peak(); });
 }
 
-void reset_accumulated_memory() {
-  change_statistics([](c10::CachingAllocator::Stat& statistic) { statistic.reset_accumulated(); });
-  auto& p = pool();
-  const std::lock_guard<std::mutex> guard(p.mutex);
-  p.statistics.num_alloc_retries = p.statistics.num_ooms = 0;
-  p.statistics.num_device_alloc = p.statistics.num_device_free = 0;
+void reset_accumulated_memory(c10::DeviceIndex device) {
+  change_statistics(
+      device, [](c10::CachingAllocator::Stat& statistic) { statistic.reset_accumulated(); });
+  Locked<Pools> pool(device);
+  pool->statistics.num_alloc_retries = pool->statistics.num_ooms = 0;
+  pool->statistics.num_device_alloc = pool->statistics.num_device_free = 0;
 }
 
 } // namespace ftm

@@ -4,6 +4,7 @@
 #include "partition/split_constant_fills.h"
 #include "partition/subgraphs.h"
 #include "support/counters.h"
+#include "support/device_index.h"
 #include "partition/choose_symbols.h"
 #include "partition/whole_programs.h"
 #include "execute/conditions_on_cpu.h"
@@ -98,6 +99,15 @@ JobPtr make_job(Subgraph& subgraph) {
     }
   }
   return job;
+}
+
+// Takes the memory of each result from the device of a tensor that has it. A copy on another device
+// shares that memory until one of the two is overwritten.
+void place_results(const PendingValues& values, const PartitionedGraph& partitioned) {
+  for (size_t i = 0; i < values.variables.size(); ++i) {
+    const auto& buffer = buffer_of(partitioned.values[values.result_of[i]]);
+    buffer->set_device_index(values.variables[i]->device);
+  }
 }
 
 // Records for each job the values that its results' variables had before.
@@ -234,6 +244,9 @@ LaunchPlan plan_launch(PendingTrace& pending) {
     plan.units.push_back(std::move(unit));
   }
   note_old_values(values, partitioned, plan.units);
+  if (device_count() > 1) {
+    place_results(values, partitioned);
+  }
   for (const auto& unit : plan.units) {
     enqueue(unit.job); // may throw for the first job, when nothing has changed yet
   }

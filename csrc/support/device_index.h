@@ -1,5 +1,5 @@
-// The devices of the process, ftm:0 to ftm:n-1. They share the machine, its memory and the launch
-// order; each has a generator of its own.
+// The devices of the process, ftm:0 to ftm:n-1. They share the machine and the launch order; each
+// has a generator and a memory pool of its own.
 #pragma once
 
 #include <c10/core/Device.h>

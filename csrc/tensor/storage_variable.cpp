@@ -48,13 +48,14 @@ void move_to_trace(VariableData& state, PendingTrace& trace) {
 }
 
 // Tells PyTorch's profiler (profile_memory=True), in terms of tensors, as on other devices.
-void report_storage(void* address, int64_t bytes) {
+void report_storage(void* address, int64_t bytes, c10::DeviceIndex device) {
   if (address != nullptr && c10::memoryProfilingEnabled()) {
-    const auto total = memory_statistics();
+    const auto total = memory_statistics(device);
     constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     c10::reportMemoryUsageToProfiler(
         address, bytes, static_cast<size_t>(total.allocated_bytes[kAll].current),
-        static_cast<size_t>(total.reserved_bytes[kAll].current), c10::Device(c10::kPrivateUse1, 0));
+        static_cast<size_t>(total.reserved_bytes[kAll].current),
+        c10::Device(c10::kPrivateUse1, device));
   }
 }
 
@@ -64,17 +65,17 @@ void delete_variable(void* context) {
 
 } // namespace
 
-Variable::Variable(int64_t nbytes)
-    : VariableState{VariableData(nbytes)},
+Variable::Variable(int64_t nbytes, c10::DeviceIndex device)
+    : VariableState{VariableData(nbytes, device)},
       LazyTensor(std::shared_ptr<Data>(std::shared_ptr<void>(), &state)) {
   address_ = nbytes != 0 ? allocate_fake_address(*this, nbytes) : nullptr; // as on other devices
-  count_new_storage(nbytes);
-  report_storage(address_, nbytes);
+  count_new_storage(device, nbytes);
+  report_storage(address_, nbytes, device);
 }
 
 Variable::~Variable() {
-  count_freed_storage(state.nbytes);
-  report_storage(address_, -state.nbytes);
+  count_freed_storage(state.device, state.nbytes);
+  report_storage(address_, -state.nbytes, state.device);
   if (address_ != nullptr) {
     release_fake_address(address_);
   }
@@ -99,8 +100,8 @@ void Variable::set_value(Value value, PendingTrace& own) {
 }
 
 void Variable::set_nbytes(int64_t nbytes) {
-  count_freed_storage(state.nbytes);
-  count_new_storage(nbytes);
+  count_freed_storage(state.device, state.nbytes);
+  count_new_storage(state.device, nbytes);
   state.nbytes = nbytes;
 }
 
@@ -134,14 +135,15 @@ Value set_computed(VariableData& state, Value value) {
 }
 
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created) {
-  check_storage(static_cast<size_t>(nbytes));
-  auto variable = c10::make_intrusive<Variable>(nbytes);
+  const auto device = current_device();
+  check_storage(device.index(), static_cast<size_t>(nbytes));
+  auto variable = c10::make_intrusive<Variable>(nbytes, device.index());
   if (created != nullptr) {
     *created = variable.get();
   }
   made_storage.store(true, std::memory_order_relaxed);
   void* address = variable->address();
-  return {address, variable.release(), &delete_variable, current_device()};
+  return {address, variable.release(), &delete_variable, device};
 }
 
 bool device_was_used() {

@@ -17,8 +17,10 @@ class Variable;
 
 // A variable's state. Guarded by the recorder's lock.
 struct VariableData final : torch::lazy::LazyTensor::Data {
-  explicit VariableData(int64_t nbytes) : Data(lazy_device()), nbytes(nbytes) {}
+  VariableData(int64_t nbytes, c10::DeviceIndex device)
+      : Data(lazy_device()), nbytes(nbytes), device(device) {}
   int64_t nbytes; // of the storage
+  const c10::DeviceIndex device;
   BufferPtr old_buffer; // while pending: the last computed value, restored if the program fails
   uint64_t step = 0; // number of the optimizer step that last overwrote a computed value
   bool rewritten =
@@ -38,7 +40,7 @@ struct VariableState { VariableData state; };
 
 class Variable final : private VariableState, public torch::lazy::LazyTensor {
  public:
-  explicit Variable(int64_t nbytes);
+  Variable(int64_t nbytes, c10::DeviceIndex device);
   ~Variable() override;
 
   // All member functions below: under the recorder's lock.

@@ -145,12 +145,13 @@ py::capsule read_only_dlpack(const at::Tensor& tensor) {
   });
 }
 
-// Returns (address, capacity, requested bytes) of each segment.
-std::vector<std::tuple<uintptr_t, size_t, size_t>> segment_rows() {
-  std::vector<std::tuple<uintptr_t, size_t, size_t>> rows;
+// Returns (address, capacity, requested bytes, device) of each segment.
+std::vector<std::tuple<uintptr_t, size_t, size_t, int>> segment_rows() {
+  std::vector<std::tuple<uintptr_t, size_t, size_t, int>> rows;
   for (const auto& segment : memory_segments()) {
     rows.emplace_back(
-        reinterpret_cast<uintptr_t>(segment.address), segment.capacity, segment.requested);
+        reinterpret_cast<uintptr_t>(segment.address), segment.capacity, segment.requested,
+        segment.device);
   }
   return rows;
 }

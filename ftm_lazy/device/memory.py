@@ -4,6 +4,9 @@
 - *Active*: blocks that hold computed values or are used by running programs. A tensor whose value
   is still pending is allocated but not active.
 - *Reserved*: all blocks obtained from the operating system, including idle ones.
+
+Each device has its own pool of blocks and its own statistics. A copy of a tensor on another device
+shares the block until one of the two is overwritten.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ def _statistic(name: str, device: Device) -> int:
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """Return the free and the total memory of the host, which the device uses.
+    """Return the free and the total memory of a device: an equal share of the host's.
 
     Args:
         device: The device; None means the current one.
@@ -93,11 +96,11 @@ def memory_snapshot() -> list[dict[str, Any]]:
         One segment for each block, sorted by address. Sizes are in bytes.
     """
     segments: list[dict[str, Any]] = []
-    for address, capacity, requested in _C._memory_segments():
+    for address, capacity, requested, device in _C._memory_segments():
         state = "active_allocated" if requested else "inactive"
         segments.append(
             {
-                "device": 0,
+                "device": device,
                 "address": address,
                 "total_size": capacity,
                 "allocated_size": capacity if requested else 0,
@@ -180,7 +183,7 @@ def _in_bytes(size: int) -> str:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
-    """Limit the memory of this process to a fraction of the host's memory.
+    """Limit the memory of this process on a device to a fraction of the device's memory.
 
     If a program needs more, reading its result raises `torch.OutOfMemoryError`.
 
@@ -192,28 +195,25 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
         TypeError: `fraction` is not a float.
         ValueError: `fraction` is out of range.
     """
-    index_of(device)
+    index = index_of(device)
     if not isinstance(fraction, float):
         raise TypeError("Invalid type for fraction argument, must be `float`")
-    _C._set_memory_fraction(fraction)
+    _C._set_memory_fraction(fraction, index)
 
 
 def get_per_process_memory_fraction(device: Device = None) -> float:
     """Return the fraction of the last `set_per_process_memory_fraction`, by default 1."""
-    index_of(device)
-    return float(_C._memory_fraction())
+    return float(_C._memory_fraction(index_of(device)))
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
     """Reset the peak values of `memory_stats` to the current values."""
-    index_of(device)
-    _C._reset_peak_memory_stats()
+    _C._reset_peak_memory_stats(index_of(device))
 
 
 def reset_accumulated_memory_stats(device: Device = None) -> None:
     """Reset the accumulated values of `memory_stats` (allocated, freed) to 0."""
-    index_of(device)
-    _C._reset_accumulated_memory_stats()
+    _C._reset_accumulated_memory_stats(index_of(device))
 
 
 def _record_memory_history(enabled: str | None = "all", **options: object) -> None:

@@ -204,7 +204,7 @@ def get_device_properties(device: Device = None) -> DeviceProperties:
     kind = "FT-Matrix emulator" if values.machine == values.preset else values.machine_library.name
     return DeviceProperties(
         name=f"{kind} ({values.preset}, {values.cores} core{'s' if values.cores > 1 else ''})",
-        total_memory=mem_get_info()[1],
+        total_memory=mem_get_info(device)[1],
         multi_processor_count=values.cores,
         preset=values.preset,
     )

@@ -35,7 +35,7 @@ def profile() -> Iterator[Profile]:
     """
     result = Profile()
     _C._start_profile()
-    before = {address: size for address, size, used in _C._memory_segments() if used}
+    before = {address: size for address, size, used, _ in _C._memory_segments() if used}
     module_hooks.install()
     begin = time.time_ns()
     try:

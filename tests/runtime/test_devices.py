@@ -67,3 +67,50 @@ def test_torchrun_gives_one_for_each_process() -> None:
     code = "import torch; print(torch.ftm.device_count(), torch.ones(1, device='ftm:2').device)"
     done = _run(code, LOCAL_RANK="2", LOCAL_WORLD_SIZE="3")
     assert done.stdout == "3 ftm:2\n", done.stderr
+
+
+POOLS = """
+import torch
+
+first, second = torch.device("ftm:0"), torch.device("ftm:1")
+
+def used(device):
+    torch.ftm.synchronize()
+    return torch.ftm.memory_allocated(device), torch.ftm.memory_stats(device)["active_bytes.all.current"]
+
+def grew(device, before):
+    return tuple(now - then for now, then in zip(used(device), before))
+
+bytes = 4 << 20
+before = used(first), used(second)
+x = torch.full((1 << 20,), 2.0, device=second) * 3
+assert grew(first, before[0]) == (0, 0) and grew(second, before[1]) == (bytes, bytes)
+y = torch.ones(1 << 20).to(first)
+assert grew(first, before[0]) == (bytes, bytes) and grew(second, before[1]) == (bytes, bytes)
+assert {segment["device"] for segment in torch.ftm.memory_snapshot()} == {0, 1}
+del x
+assert grew(first, before[0]) == (bytes, bytes) and grew(second, before[1]) == (0, 0)
+assert torch.ftm.max_memory_allocated(second) >= bytes
+torch.ftm.reset_peak_memory_stats(second)
+assert torch.ftm.max_memory_allocated(second) == torch.ftm.memory_allocated(second)
+assert torch.ftm.max_memory_allocated(first) >= bytes
+
+torch.ftm.set_per_process_memory_fraction(1e-6, second)
+assert torch.ftm.get_per_process_memory_fraction(first) == 1.0
+(y + 1).sum().item()
+try:
+    (torch.ones(1 << 20).to(second) + 1).sum().item()
+    raise AssertionError("memory of the second device")
+except torch.OutOfMemoryError as error:
+    assert "set_per_process_memory_fraction" in str(error)
+assert torch.ftm.memory_stats(first)["num_ooms"] == 0 != torch.ftm.memory_stats(second)["num_ooms"]
+print(torch.ftm.mem_get_info(first)[1] + torch.ftm.mem_get_info(second)[1])
+"""
+
+
+def test_each_device_has_its_memory_pool() -> None:
+    """And an equal share of the memory."""
+    done = _run(POOLS, FTM_DEVICES="2")
+    assert done.returncode == 0, done.stderr
+    one = _run("import torch\nprint(torch.ftm.mem_get_info()[1])", FTM_DEVICES="1")
+    assert 0 <= int(one.stdout) - int(done.stdout) < 2
