@@ -89,13 +89,17 @@ class StepLog:
         ]
 
     @property
-    def first_wait(self) -> float | None:
-        """The cycles at which the program first waits for a collective."""
+    def first_reduction_wait(self) -> float | None:
+        """The cycles at which the program first waits for an all-reduce.
+
+        Waits for other collectives do not count: DDP broadcasts buffers before the forward pass.
+        """
+        reductions = {event.call for _, event in self.started if event.kind == "ALLREDUCE"}
         waits = [
             phase.start + point.time
             for phase in self.phases
             for point in phase.points
-            if isinstance(point.event, CollectiveWaitEvent)
+            if isinstance(point.event, CollectiveWaitEvent) and point.event.call in reductions
         ]
         return min(waits, default=None)
 

@@ -9,7 +9,8 @@ FSDP2 is derived from it:
 - A unit's parameters are gathered before the forward pass first reads one of them and, except for
   the last unit, again before the backward pass does. A gather may begin when the unit before it
   begins, so two units are in memory at a time.
-- What follows the first wait, the optimizer, takes 1/ranks of its time, since it works on shards.
+- What follows the first wait for an all-reduce, the optimizer, takes 1/ranks of its time,
+  since it works on shards.
 
 A program that gathers and scatters itself, as a recorded step of FSDP2, is modelled as it is.
 """
@@ -182,7 +183,8 @@ class _ShardedStep:
 
     def __init__(self, log: StepLog, cycles: float) -> None:
         self._log, self._cycles = log, cycles
-        self._tail = cycles if log.first_wait is None else log.first_wait
+        first = log.first_reduction_wait
+        self._tail = cycles if first is None else first
         self._gathers = [
             CommunicationPhase(time, {}, (CommunicationPoint(0.0, 0, event),))
             for time, event in self._schedule()
@@ -235,7 +237,7 @@ class _ShardedStep:
     def _units(self) -> list[list[tuple[int, list[float]]]]:
         """Return the parameters of each unit, as (bytes, times of reads), in forward order.
 
-        A parameter is a float input that is read both before and after the first wait: by the
+        A parameter is a float input that is read both before and after that wait: by the
         model, and by the optimizer. The units have the sizes of DDP's buckets, the last first.
         """
         parameters = sorted(
@@ -247,7 +249,7 @@ class _ShardedStep:
             key=lambda parameter: parameter[1][0],
         )
         total = sum(size for size, _ in parameters)
-        buckets = [event.size for _, event in reversed(self._log.started)]
+        buckets = [e.size for _, e in reversed(self._log.started) if e.kind == "ALLREDUCE"]
         ends = [total * end / sum(buckets) for end in accumulate(buckets)]
         units: list[list[tuple[int, list[float]]]] = [[] for _ in buckets]
         done = 0
