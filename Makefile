@@ -2,7 +2,7 @@
 #   make demo       trains a CNN on digits on ftm and compares it with the CPU
 #   make test-unit  tests of the compiler and the emulator, without PyTorch: 3 minutes
 #   make test       all other tests (15 minutes), or those of ARGS, in JOBS (2) processes
-#   make nightly    sanitize, fuzz, test-strangers, test-ops and test-combinations: hours
+#   make nightly    sanitize, fuzz, and the targets test-*: hours
 #   make bench      cost of recording, step times, compile times, modelled times on the target
 #   make performance  measures training steps, and writes the table and the chart of docs/performance.md
 #   make lint       ruff (rules and format), mypy, clang-format, and radon (complexity)
@@ -25,6 +25,7 @@
 #                   ARGS=--resume goes on where a run was stopped
 #   make test-combinations  tests of the compiler with all combinations of their parameters
 #   make test-ops   PyTorch's databases of ops, modules and optimizers against the CPU; resumable
+#   make test-trace-analysis  Holistic Trace Analysis reads a trace of torch.profiler
 
 PYTHON ?= python3
 # Another supported version of PyTorch: `make test TORCH=2.14.1` has an environment of its own.
@@ -38,7 +39,7 @@ MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -na
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES)) $(wildcard tests/locks/*.cpp)
 
-.PHONY: demo test test-unit nightly test-ops test-combinations test-strangers bench performance lint format tidy coverage sanitize fuzz build wheel wheel-only docs docs-links clean
+.PHONY: demo test test-unit nightly test-ops test-combinations test-strangers test-trace-analysis bench performance lint format tidy coverage sanitize fuzz build wheel wheel-only docs docs-links clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -59,13 +60,18 @@ test-unit: $(STAMPS)/packages
 	PYTHONPATH=backend $(BIN)/python -m ftm_backend.machine.build
 	PYTHONPATH=backend $(BIN)/python -m pytest $(PARALLEL) --tier unit $(ARGS)
 
-nightly: sanitize fuzz test-strangers test-ops test-combinations
+nightly: sanitize fuzz test-strangers test-ops test-combinations test-trace-analysis
 
 test-combinations: build
 	$(BIN)/python -m pytest $(PARALLEL) --all-combinations tests/midend tests/codegen $(ARGS)
 
 test-ops: build
 	$(BIN)/python tests/opdb/run.py $(ARGS)
+
+# Holistic Trace Analysis brings Jupyter, so it is no requirement of the other tests.
+test-trace-analysis: build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "HolisticTraceAnalysis>=0.5"
+	$(BIN)/python -m pytest tests/runtime/test_trace_analysis.py $(ARGS)
 
 test-strangers: build
 	$(BIN)/python tests/strangers/run.py --jobs $(JOBS) $(ARGS)

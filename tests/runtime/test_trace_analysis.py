@@ -6,7 +6,7 @@ from torch.autograd import DeviceType
 
 from runtime.profiled_programs import network, trainer
 
-pytest.importorskip("hta", reason="HolisticTraceAnalysis is an optional extra")
+pytest.importorskip("hta", reason="`make test-trace-analysis` installs it")
 
 
 def test_kernels_and_idle_time_agree(tmp_path):
