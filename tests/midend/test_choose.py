@@ -38,6 +38,16 @@ def test_a_choice_is_explained() -> None:
     assert found == "fuse-conv-prologue: kernel_1: keep; cycles: keep 1, fuse impossible"
 
 
+def test_an_operation_without_another_algorithm_is_explained(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """On the host, Winograd's 4x4 tiles are only taken on request, but have a price."""
+    path = str(PASSES / "choose-algorithm.conv2d.mlir")
+    assert ftm_opt.main(["--choose-algorithm", "--explain", "--machine", "host", path]) == 0
+    words = capsys.readouterr().err
+    assert re.search(r"conv2d: .*; cycles: .*winograd-4x4 \d+ \(on request\)", words), words
+
+
 def test_a_choice_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="valid decisions: .*fuse-conv-prologue"):
         tuning.parse("fuse-everything=fuse")
@@ -71,7 +81,7 @@ def test_a_pass_explains_its_decision_and_the_user_can_take_the_other_one(
     chosen = capsys.readouterr()
     (words, *_) = [text for text in chosen.err.splitlines() if text.startswith(f"{decision}: ")]
     decided, costs = re.fullmatch(r".*: (\S+); cycles: (.*)", words).groups()
-    cycles = {name: int(number) for name, number in re.findall(r"(\S+) (\d+)", costs)}
+    cycles = {name: int(number) for name, number in re.findall(r"(\S+) (\d+)(?:,|$)", costs)}
     assert decided in others and default in cycles
     assert decided == min(cycles, key=cycles.__getitem__) == costs.split()[0]
     assert ftm_opt.main([*arguments, "--tune", f"{decision}={default}", str(path)]) == 0

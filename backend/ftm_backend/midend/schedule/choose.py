@@ -8,7 +8,7 @@ both and asks `choose`, which returns the cheaper one, unless the user has decid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ class Choice:
         costs: Modelled cycles of each alternative; infinite if it is impossible.
         chosen: The alternative that was taken.
         tuned: The user decided.
+        on_request: Alternatives that are only taken if the user decides so.
     """
 
     decision: str
@@ -36,15 +37,20 @@ class Choice:
     costs: Mapping[str, float]
     chosen: str
     tuned: bool
+    on_request: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         """Describe the choice on one line."""
         costs = ", ".join(
-            f"{name} {_cycles(cost)}"
-            for name, cost in sorted(self.costs.items(), key=lambda each: each[1])
+            f"{name} {_cycles(cost)}{' (on request)' if name in self.on_request else ''}"
+            for name, cost in sorted(self.costs.items(), key=self._order)
         )
         reason = " (FTM_TUNE)" if self.tuned else ""
         return f"{self.decision}: {self.subject}: {self.chosen}{reason}; cycles: {costs}"
+
+    def _order(self, alternative: tuple[str, float]) -> tuple[bool, float]:
+        name, cost = alternative
+        return name in self.on_request, cost
 
 
 def _cycles(cost: float) -> str:
@@ -66,7 +72,11 @@ def explaining() -> Iterator[list[Choice]]:
 
 
 def choose(
-    machine: MachineParameters, decision: str, subject: str, costs: Mapping[str, float]
+    machine: MachineParameters,
+    decision: str,
+    subject: str,
+    costs: Mapping[str, float],
+    all_costs: Callable[[], Mapping[str, float]] = dict,
 ) -> str:
     """Return the alternative that the user has chosen, else the cheapest one.
 
@@ -76,13 +86,17 @@ def choose(
         subject: The operation or kernels that it is about.
         costs: Modelled cycles of each alternative, the default first; it wins ties. The user's
             choice is ignored where its cost is infinite.
+        all_costs: Returns the modelled cycles of all alternatives, for an explanation: also of
+            those that are not in ``costs``.
     """
     wanted = machine.choice(decision)
     tuned = costs.get(wanted, inf) < inf
     chosen = wanted if tuned else min(costs, key=costs.__getitem__)
     log = _LOG.get()
     if log is not None:
-        log.append(Choice(decision, subject, dict(costs), chosen, tuned))
+        shown = {**costs, **all_costs()}
+        on_request = frozenset(name for name in shown.keys() - costs if isfinite(shown[name]))
+        log.append(Choice(decision, subject, shown, chosen, tuned, on_request))
     return chosen
 
 

@@ -76,10 +76,20 @@ def _choice(operation: Statement, machine: MachineParameters, costs: dict[str, f
     """Return the cheapest algorithm, or the one that the user has chosen."""
     named = NAMED_OPERATIONS[operation.op]
     if min(costs.values(), default=inf) == inf:
-        return named.algorithms[0]
+        costs = {named.algorithms[0].name: 0.0}  # not compared with another one
     subject = " by ".join("x".join(map(str, t.view.sizes)) for t in operation.tensors[:2])
-    chosen = choose(machine, named.decision, subject, costs)
+    chosen = choose(machine, named.decision, subject, costs, lambda: _all_costs(operation, machine))
     return next(each for each in named.algorithms if each.name == chosen)
+
+
+def _all_costs(operation: Statement, machine: MachineParameters) -> dict[str, float]:
+    """Return the cycles of all algorithms of an operation, for an explanation."""
+    return {
+        algorithm.name: algorithm.cycles(operation, machine, inf)
+        if all(need.holds(machine) for need in algorithm.requires)
+        else inf
+        for algorithm in NAMED_OPERATIONS[operation.op].algorithms
+    }
 
 
 def take_defaults(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
