@@ -106,10 +106,16 @@ def test_collect_env_mentions_ftm() -> None:
 def test_completion(shell: str, capsys: Capture) -> None:
     status, out, _ = run(capsys, "completion", shell)
     assert status == 0 and "conformance" in out and "instructions" in out
-    if shell == "bash":
-        script = f'{out}\nCOMP_WORDS=(ftm run --ma); COMP_CWORD=2; _ftm; echo "${{COMPREPLY[@]}}"'
-        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-        assert done.stdout == "--machine\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"), [("run --ma", "--machine"), ("cache ver", "verify"), ("run model", "")]
+)
+def test_bash_completes_a_word(typed: str, completed: str, capsys: Capture) -> None:
+    _, out, _ = run(capsys, "completion", "bash")
+    script = f'{out}\nCOMP_WORDS=(ftm {typed}); COMP_CWORD=2; _ftm; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.stdout == f"{completed}\n"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``ftm completion``: prints the script that lets a shell complete commands and options."""
+"""``ftm completion``: prints the script that lets a shell complete commands and their words."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ftm() {{
     COMPREPLY=($(compgen -W '{commands}' -- "$word"))
     return
   fi
-  case "$word" in
-    -*) case "${{COMP_WORDS[1]}}" in
+  local hidden='-*' # options are offered behind a "-" only
+  case "$word" in -*) hidden= ;; esac
+  case "${{COMP_WORDS[1]}}" in
 {cases}
-      esac ;;
     *) COMPREPLY=() ;;
   esac
 }}
@@ -43,40 +43,41 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     given = parser().parse_args(arguments)
-    options = _options()
-    say(_fish(options) if given.shell == "fish" else _bash(options, given.shell))
+    words = _words()
+    say(_fish(words) if given.shell == "fish" else _bash(words, given.shell))
     return 0
 
 
-def _options() -> dict[str, list[str]]:
-    """Return the long options of each command."""
+def _words() -> dict[str, list[str]]:
+    """Return the long options of each command, and the words that may follow it."""
     from ftm_backend.tools.ftm import COMMANDS
 
     return {
         name: sorted(
-            option
+            str(word)
             for action in importlib.import_module(module).parser()._actions
-            for option in action.option_strings
-            if option.startswith("--")
+            for word in action.option_strings or action.choices or ()
+            if len(str(word)) > 2
         )
         for name, (module, _) in COMMANDS.items()
     }
 
 
-def _bash(options: dict[str, list[str]], shell: str) -> str:
+def _bash(commands: dict[str, list[str]], shell: str) -> str:
     cases = "\n".join(
-        f"""      {name}) COMPREPLY=($(compgen -W '{" ".join(words)}' -- "$word")) ;;"""
-        for name, words in options.items()
+        f"""    {name}) COMPREPLY=($(compgen -W '{" ".join(words)}' -X "$hidden" -- "$word")) ;;"""
+        for name, words in commands.items()
     )
-    script = _BASH.format(commands=" ".join(options), cases=cases)
+    script = _BASH.format(commands=" ".join(commands), cases=cases)
     return f"autoload -U bashcompinit && bashcompinit\n{script}" if shell == "zsh" else script
 
 
-def _fish(options: dict[str, list[str]]) -> str:
-    lines = [f"complete -c ftm -n __fish_use_subcommand -f -a '{' '.join(options)}'"]
-    for name, words in options.items():
+def _fish(commands: dict[str, list[str]]) -> str:
+    lines = [f"complete -c ftm -n __fish_use_subcommand -f -a '{' '.join(commands)}'"]
+    for name, words in commands.items():
         lines += [
-            f"complete -c ftm -n '__fish_seen_subcommand_from {name}' -l {word[2:]}"
+            f"complete -c ftm -n '__fish_seen_subcommand_from {name}' "
+            + (f"-l {word[2:]}" if word.startswith("--") else f"-a {word}")
             for word in words
         ]
     return "\n".join(lines)
