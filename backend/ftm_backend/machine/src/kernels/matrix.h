@@ -68,7 +68,7 @@ struct RowsOfB<BrainPair, BrainRow> {
   template <int Vectors, class V>
   static inline __attribute__((always_inline)) void load_vectors(
       const BrainRow* b, int64_t ldb, V (&row)[Vectors]) {
-    constexpr ptrdiff_t L = kFloats;
+    constexpr int64_t L = kFloats;
 #pragma GCC unroll 16
     for (int v = 0; v + 1 < Vectors; v += 2) {
       const __m512i first = load<__m512i>(b + v * L), second = load<__m512i>(b + ldb + v * L);
