@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 
 from ftm_backend.target.presets import MachineParameters
+from ftm_backend.target.tuning import DECISIONS
 
 __all__ = ["Choice", "choose", "explaining", "pays"]
 
@@ -95,7 +96,9 @@ def choose(
     log = _LOG.get()
     if log is not None:
         shown = {**costs, **all_costs()}
-        on_request = frozenset(name for name in shown.keys() - costs if isfinite(shown[name]))
+        default, *_ = DECISIONS[decision]
+        refused = shown.keys() - costs - {default}
+        on_request = frozenset(name for name in refused if isfinite(shown[name]))
         log.append(Choice(decision, subject, shown, chosen, tuned, on_request))
     return chosen
 
