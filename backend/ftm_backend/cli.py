@@ -75,6 +75,7 @@ class Parser(argparse.ArgumentParser):
             description=description,
             epilog=epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,  # otherwise `ftm opt --all` runs --allocate-scratchpad
         )
         shared = self.add_argument_group("options of every command")
         shared.add_argument("--version", nargs=0, action=_Version, help="print the version")

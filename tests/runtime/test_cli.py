@@ -41,9 +41,10 @@ def test_help_has_one_style(name: str, capsys: Capture) -> None:
     assert re.fullmatch(r"[A-Z][a-z]+,? .*\.", description), "a sentence that begins with a verb"
 
 
+@pytest.mark.parametrize("option", ["--no-such-option", "--vers"])
 @pytest.mark.parametrize("name", ftm.COMMANDS)
-def test_errors_have_one_style(name: str, capsys: Capture) -> None:
-    status, out, err = run(capsys, name, "--no-such-option")
+def test_errors_have_one_style(name: str, option: str, capsys: Capture) -> None:
+    status, out, err = run(capsys, name, option)
     assert status == 2 and out == "" and err.count("\n") == 1
     assert err.startswith(f"ftm {name}: ") and f"(`ftm {name} --help` lists the options)" in err
 
