@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from math import inf, isfinite
 
 from ftm_backend.target.presets import MachineParameters
-from ftm_backend.target.tuning import DECISIONS
 
 __all__ = ["Choice", "choose", "explaining", "pays"]
 
@@ -87,17 +86,16 @@ def choose(
         subject: The operation or kernels that it is about.
         costs: Modelled cycles of each alternative, the default first; it wins ties. The user's
             choice is ignored where its cost is infinite.
-        all_costs: Returns the modelled cycles of all alternatives, for an explanation: also of
-            those that are not in ``costs``.
+        all_costs: Returns the modelled cycles of all alternatives, the default first, for an
+            explanation: also of those that are not in ``costs``.
     """
     wanted = machine.choice(decision)
     tuned = costs.get(wanted, inf) < inf
     chosen = wanted if tuned else min(costs, key=costs.__getitem__)
     log = _LOG.get()
     if log is not None:
-        shown = {**costs, **all_costs()}
-        default, *_ = DECISIONS[decision]
-        refused = shown.keys() - costs - {default}
+        shown = {**costs, **(known := all_costs())}
+        refused = [name for name in [*known][1:] if name not in costs]
         on_request = frozenset(name for name in refused if isfinite(shown[name]))
         log.append(Choice(decision, subject, shown, chosen, tuned, on_request))
     return chosen
