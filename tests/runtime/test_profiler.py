@@ -210,7 +210,7 @@ def test_a_failing_block_ends_the_profile():
 
 
 def test_reads_in_every_step_are_found():
-    step = trainer(network())
+    step = trainer(network(slow=1))  # so the read waits
     step()
     with ftm_lazy.profile() as made:
         for _ in range(4):
