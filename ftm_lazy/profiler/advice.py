@@ -35,6 +35,7 @@ _MOST_COMPILES = 3
 _MANY_PROGRAMS = 8
 _FEW_CALLS = 20
 _IDLE = 0.3
+_COPIES = 0.25  # of the steps' time
 _WORTH_NANOSECONDS = 1_000_000
 _WORTH_SHARE = 0.005  # of the steps' time
 
@@ -138,10 +139,12 @@ def _float64(events: Events, steps: list[Step]) -> Iterator[Advice]:
 
 
 def _copies(events: Events, steps: list[Step]) -> Iterator[Advice]:
-    """Find lines that copy to the device several times a step."""
+    """Find lines that copy to the device several times a step, or for much of its time."""
+    much = _COPIES * sum(step.wall for step in steps)
     for line, copies in _by_line(events, "copy_to_device").items():
         cost = sum(event.time for event in copies)
-        if line and len(steps) > 1 and len(copies) > len(steps) and cost > _WORTH_NANOSECONDS:
+        is_often = len(copies) > len(steps)
+        if line and len(steps) > 1 and (is_often or cost > much) and cost > _WORTH_NANOSECONDS:
             yield Advice(
                 f"{len(copies) / len(steps):.1f} copies to the device a step",
                 line,

@@ -148,6 +148,10 @@ def test_advice_on_fallbacks_small_programs_float64_copies_and_idle_cores():
     assert any("float64" in what for what in advice(kernels=double))
     copies = [host("copy_to_device", k * MS, (k + 1) * MS) for k in range(12)]
     assert any("copies to the device" in what for what in advice(hosts=STEPS + copies))
+    long = [host("copy_to_device", 0, 40 * MS)]  # one, for much of the steps' time
+    assert any("copies to the device" in what for what in advice(hosts=STEPS + long))
+    short = [host("copy_to_device", 0, 2 * MS)]  # a batch
+    assert not any("copies to the device" in what for what in advice(hosts=STEPS + short))
     alone = kernel("a", 0, 10 * MS)
     spans = [CoreSpan(0, 0, 0, 10 * MS), CoreSpan(-1, 3, 0, 10 * MS)]
     assert advice(kernels=[alone], cores=spans) == ["a leaves 3 of 4 cores idle"]
