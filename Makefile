@@ -68,9 +68,12 @@ test-combinations: build
 test-ops: build
 	$(BIN)/python tests/opdb/run.py $(ARGS)
 
+# Prints the packages of an extra of pyproject.toml.
+extra = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(1)"], sep="\n")'
+
 # Holistic Trace Analysis brings Jupyter, so it is no requirement of the other tests.
 test-trace-analysis: build
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "HolisticTraceAnalysis>=0.5"
+	$(call extra,trace-analysis) | $(BIN)/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin
 	$(BIN)/python -m pytest tests/runtime/test_trace_analysis.py $(ARGS)
 
 test-strangers: build
@@ -142,7 +145,7 @@ build: $(STAMPS)/native
 DOCS := build/docs
 $(DOCS)/ready: pyproject.toml | $(STAMPS)/packages
 	$(BIN)/python -m venv --without-pip $(DOCS)
-	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' > $(DOCS)/requirements.txt
+	$(call extra,docs) > $(DOCS)/requirements.txt
 	$(BIN)/python -m pip --python $(DOCS)/bin/python install --quiet --disable-pip-version-check -r $(DOCS)/requirements.txt
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
 	  $$($(DOCS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ftm_packages.pth

@@ -1,6 +1,6 @@
-// The memory pool of each device. The emulated machine's DDR is host memory, of which each device
-// has an equal share. Freed blocks are kept for reuse, since a training step requests the same
-// sizes again and again. All functions are thread-safe.
+// The memory pool of each device. The emulated machine's DDR is host memory; each device has an
+// equal share. Freed blocks are kept for reuse, since a training step requests the same sizes again
+// and again. All functions are thread-safe.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -26,8 +26,8 @@ CallOriginPtr Origin::of_call(size_t call) const {
 std::string Origin::record_text(size_t call) const {
   const auto origin = of_call(call);
   if (origin && written(*origin).line) {
-    const auto& [line, module] = std::pair(written(*origin).line, written(*origin).module);
-    return "; recorded at " + *line + (module ? " in module " + *module : "");
+    const auto& module = written(*origin).module;
+    return "; recorded at " + *written(*origin).line + (module ? " in module " + *module : "");
   }
   return is_captured ? "" : "; FTM_DEBUG=locations tells the line that recorded it";
 }

@@ -94,10 +94,14 @@ def choose(
     chosen = wanted if tuned else min(costs, key=costs.__getitem__)
     log = _LOG.get()
     if log is not None:
-        shown = {**costs, **(known := all_costs())}
-        refused = [name for name in [*known][1:] if name not in costs]
-        on_request = frozenset(name for name in refused if isfinite(shown[name]))
-        log.append(Choice(decision, subject, shown, chosen, tuned, on_request))
+        known = all_costs()
+        default = next(iter(known), None)
+        on_request = frozenset(
+            name
+            for name, cost in known.items()
+            if name not in costs and name != default and isfinite(cost)
+        )
+        log.append(Choice(decision, subject, {**costs, **known}, chosen, tuned, on_request))
     return chosen
 
 
