@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ctypes
+import mmap
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 
 from ftm_backend.machine import Machine
@@ -32,3 +35,31 @@ def pair() -> Iterator[Machine]:
     build()
     with Machine(cores=2) as machine:
         yield machine
+
+
+PAGE = mmap.PAGESIZE
+PROT_NONE, PROT_ALL = 0, mmap.PROT_READ | mmap.PROT_WRITE
+
+Guarded = Callable[[np.ndarray], np.ndarray]
+
+
+@pytest.fixture
+def guarded() -> Iterator[Guarded]:
+    """Copies an array to the end of a page whose next one has no access."""
+    protect = ctypes.CDLL(None).mprotect
+    made: list[tuple[mmap.mmap, int]] = []
+
+    def copy(array: np.ndarray) -> np.ndarray:
+        room = -(-array.nbytes // PAGE) * PAGE
+        memory = mmap.mmap(-1, room + PAGE)
+        start = np.frombuffer(memory, np.uint8).ctypes.data
+        assert protect(ctypes.c_void_p(start + room), ctypes.c_size_t(PAGE), PROT_NONE) == 0
+        made.append((memory, start + room))
+        result = np.frombuffer(memory, array.dtype, array.size, room - array.nbytes)
+        result = result.reshape(array.shape)
+        result[...] = array
+        return result
+
+    yield copy
+    for _, start in made:
+        protect(ctypes.c_void_p(start), ctypes.c_size_t(PAGE), PROT_ALL)

@@ -7,10 +7,13 @@ because the map then writes what it reads.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from ftm_backend.machine import Machine, MachineError
+from machine.conftest import Guarded
 from machine.machine_programs import NUMPY, run_text, to_bf16
 
 # Rows are long enough that a strip is a part of a row.
@@ -321,3 +324,109 @@ def check_product(
     ]
     np.testing.assert_array_equal(results[1][0], results[0][0])
     np.testing.assert_array_equal(results[1][1], results[0][1])
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Square windows of an image, as a tile of ``channels * taps**2`` rows or of the transpose.
+
+    Attributes:
+        channels: Channels of the image.
+        taps: Width of a window.
+        lines, run: Windows in a column of the image, and in a line of it.
+        step: Distance of windows in a line.
+    """
+
+    channels: int
+    taps: int
+    lines: int
+    run: int
+    step: int = 1
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        """Channels, height and width; the last window ends with the image."""
+        width = (self.run - 1) * self.step + self.taps
+        return self.channels, self.lines + self.taps - 1, width
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the tile."""
+        return self.channels * self.taps**2, self.lines * self.run
+
+    @property
+    def load(self) -> str:
+        """The extents of the DLD."""
+        _, height, width = self.image
+        rows = f"{self.channels}@{height * width} {self.taps}@{width} {self.taps}@1"
+        return f"{rows} | {self.lines}@{width} {self.run}@{self.step}"
+
+    def of(self, image: np.ndarray) -> np.ndarray:
+        """Return the tile."""
+        found = np.lib.stride_tricks.sliding_window_view(image, (self.taps, self.taps), (1, 2))
+        return found[:, :, :: self.step].transpose(0, 3, 4, 1, 2).reshape(self.shape)
+
+
+WINDOWS = {
+    "runs of vectors": Windows(5, 3, 4, 48),
+    "one run": Windows(3, 3, 1, 64),
+    "one tap": Windows(7, 1, 3, 32),
+    "windows of two": Windows(6, 2, 3, 32),
+    "runs that end within a vector": Windows(4, 3, 3, 50),
+    "short runs": Windows(4, 3, 3, 12),
+    "every second window": Windows(4, 3, 3, 32, 2),
+    "channels that share cache sets": Windows(4, 1, 16, 64, 1),
+}
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("is_a", [False, True], ids=["b", "a"])
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [(n, k) for n, w in WINDOWS.items() for k in (3, 9, 16, 61, 100, 200) if k * w.lines < 2000],
+)
+def test_products_read_windows_in_memory(
+    fast: Machine,
+    checked: Machine,
+    guarded: Guarded,
+    name: str,
+    other: int,
+    is_a: bool,
+    accumulate: bool,
+) -> None:
+    """With more rows or columns of the other operand, the product copies the windows first."""
+    windows = WINDOWS[name]
+    rows, columns = windows.shape
+    left, right = ((rows, columns), (columns, other)) if is_a else ((other, rows), (rows, columns))
+    shape = right if is_a else left
+    load = {True: ("X", "Y"), False: ("Y", "X")}[is_a]
+    text = f"""@program test, host
+@in b0, f32, {"x".join(map(str, windows.image))}
+@in b1, f32, {shape[0]}x{shape[1]}
+@out o0, f32, {left[0]}x{right[1]}
+@func main
+  @tile X, sm, f32, {left[0]}x{left[1] + 3}, 1, 0
+  @tile Y, am, f32, {right[0]}x{right[1] + 1}, 1, 0
+  @tile C, am, f32, {left[0]}x{right[1]}, 1, {-(-right[0] * (right[1] + 1) // 16) * 64}
+    DLD b0[0], {windows.load}, {load[0]}
+    DLD b1[0], {shape[0]}@{shape[1]} | {shape[1]}@1, {load[1]}
+    DWAITALL
+    MM X, Y, C
+{"    MM.ACC X, Y, C" if accumulate else ""}
+    DST C, o0[0], {left[0]}@{right[1]} | {right[1]}@1
+    DWAITALL
+@ret
+"""
+    rng = np.random.default_rng(3)
+    image, matrix = (rng.standard_normal(s).astype(np.float32) for s in (windows.image, shape))
+    image[-1, -1, -1] = np.inf
+    image[0, 0, 0] = np.nan
+    results = [
+        run_text(machine, text, [guarded(image), guarded(matrix)])[0] for machine in (checked, fast)
+    ]
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-5, atol=1e-4)
+    tile, matrix = windows.of(image).astype(np.float64), matrix.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        product = tile @ matrix if is_a else matrix @ tile
+    expected = product * (2 if accumulate else 1)
+    np.testing.assert_allclose(results[1], expected, rtol=1e-5, atol=1e-4)

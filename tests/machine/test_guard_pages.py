@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-from collections.abc import Callable, Iterator
-
 import numpy as np
 import pytest
 
 from ftm_backend.machine import Machine
+from machine.conftest import Guarded
 from machine.machine_programs import NUMPY, MapProgram, run_text, suffix
-
-PAGE = mmap.PAGESIZE
-PROT_NONE, PROT_ALL = 0, mmap.PROT_READ | mmap.PROT_WRITE
-
-Guarded = Callable[[np.ndarray], np.ndarray]
-
-
-@pytest.fixture
-def guarded() -> Iterator[Guarded]:
-    """Copies an array to the end of a page whose next one has no access."""
-    protect = ctypes.CDLL(None).mprotect
-    made: list[tuple[mmap.mmap, int]] = []
-
-    def copy(array: np.ndarray) -> np.ndarray:
-        room = -(-array.nbytes // PAGE) * PAGE
-        memory = mmap.mmap(-1, room + PAGE)
-        start = np.frombuffer(memory, np.uint8).ctypes.data
-        assert protect(ctypes.c_void_p(start + room), ctypes.c_size_t(PAGE), PROT_NONE) == 0
-        made.append((memory, start + room))
-        result = np.frombuffer(memory, array.dtype, array.size, room - array.nbytes)
-        result = result.reshape(array.shape)
-        result[...] = array
-        return result
-
-    yield copy
-    for _, start in made:
-        protect(ctypes.c_void_p(start), ctypes.c_size_t(PAGE), PROT_ALL)
 
 
 @pytest.mark.parametrize("token", ["f32", "f16", "f64", "u8"])

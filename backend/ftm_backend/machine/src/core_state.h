@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "copy.h"
 #include "program.h"
 
 namespace ftm {
@@ -64,8 +65,15 @@ struct Slot {
   uint8_t* base;
   Extent rows, columns;
   uint8_t* lent = nullptr; // where the elements are instead, see direct_access.h
-  int64_t row_bytes = 0; // distance of lent rows
+  int64_t row_bytes = 0; // distance of lent rows, whose elements are adjacent
+  int32_t loops = -1; // lent by these of Core::lent_loops instead
   bool stored = false; // the elements are already in the buffer of the next DST
+};
+
+// The loops of a load that lends: first those of the tile's rows; `from` is in the buffer.
+struct LentLoops {
+  CopyDim dims[kMostDims];
+  int32_t row_dims = 0, count = 0;
 };
 
 // Operands of an instruction from one tile to another.
@@ -148,6 +156,7 @@ struct Core {
   uint8_t* strips = nullptr; // Program::strip_bytes
   Memory work; // scratch of matrix products and sorts
   Memory sums; // scratch of reductions
+  std::vector<LentLoops> lent_loops; // by the number of the slot
   std::unique_ptr<MapScratch> map_scratch;
   Checker* checker = nullptr; // in checked mode
   SpanLog* spans = nullptr; // if spans are recorded

@@ -32,9 +32,13 @@ class Analysis {
       if (tile.depth != 1 || tile.space == 3 || references_[t].size() < 2) continue;
       const std::vector<Reference>& refs = references_[t];
       const Role first = refs.front().role;
-      if (first == Role::load && is_only_read(refs))
+      if (first == Role::load && is_only_read(refs)) {
+        const bool by_map = std::any_of(
+            refs.begin(), refs.end(), [](const Reference& r) { return r.role == Role::map_input; });
         for (const Reference& r : refs)
-          if (r.role == Role::load) p_.dmas[size_t(p_.steps[r.step].target)].lends = true;
+          if (r.role == Role::load)
+            p_.dmas[size_t(p_.steps[r.step].target)].lends = by_map ? Lends::rows : Lends::loops;
+      }
       if ((first == Role::map_output || first == Role::gather) && is_only_stored(refs))
         tile.stored_by = int32_t(refs.back().step);
     }
@@ -67,7 +71,7 @@ class Analysis {
       case isa::FTM_OP_SORT: return add(p_.matrices[target], i, false);
       case isa::FTM_OP_MM: {
         const Matrix& m = p_.matrices[target];
-        add(m.a.tile, i, Role::other);
+        add(m.a.tile, i, Role::factor);
         add(m.b.tile, i, Role::factor);
         return add(m.c.tile, i, Role::other);
       }

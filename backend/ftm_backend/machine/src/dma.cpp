@@ -259,10 +259,21 @@ void run_load(Core& core, const Dma& dma) {
   slot.lent = nullptr;
   if (empty) return;
   core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
-  const int count = simplify(shape.dims, shape.count);
   uint8_t* from = core.views[dma.buffer].base;
+  const Lends lends = core.checker ? Lends::nothing : dma.lends;
+  if (lends == Lends::loops) {
+    slot.lent = from + offset * bytes;
+    slot.loops = number;
+    if (core.lent_loops.size() <= size_t(number)) core.lent_loops.resize(size_t(number) + 1);
+    LentLoops& loops = core.lent_loops[size_t(number)];
+    std::copy_n(shape.dims, shape.count, loops.dims);
+    loops.row_dims = dma.row_dims;
+    loops.count = shape.count;
+    return;
+  }
+  const int count = simplify(shape.dims, shape.count);
   int64_t row_stride = 0;
-  if (dma.lends && !core.checker && has_adjacent_columns(shape, count, t, row_stride)) {
+  if (lends == Lends::rows && has_adjacent_columns(shape, count, t, row_stride)) {
     slot.lent = from + offset * bytes;
     slot.row_bytes = row_stride * bytes;
     return;

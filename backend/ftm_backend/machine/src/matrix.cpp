@@ -1,33 +1,22 @@
 // Matrix instructions: operands are converted to the layout of the inner loops (B by rows of K;
 // float32, float64, int32, int64 or pairs of bfloat16), then multiplied. Products with few rows,
-// and those of bfloat16 with an even K, read rows of B as they are.
+// and those of bfloat16 with an even K, read rows of B as they are. Others may read an operand in its
+// buffer (lent.h).
+#include <algorithm>
 #include <cstring>
 
 #include "checker.h"
 #include "copy.h"
 #include "core_state.h"
 #include "isa_gen.h"
+#include "lent.h"
+#include "matrix_operands.h"
 
 namespace ftm {
 namespace {
 
 int log2_of(int64_t bytes) {
   return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
-}
-
-// Returns a tile's rows x columns elements in the product's type. stride: set to the distance of
-// its rows.
-struct Operand {
-  const uint8_t* data;
-  int64_t rows, columns, stride;
-  Type type;
-};
-
-// Takes `bytes` of the core's work memory, which holds all copies of one product.
-uint8_t* take(uint8_t*& free, int64_t bytes) {
-  uint8_t* start = free;
-  free += (bytes + kSlack + 63) / 64 * 64;
-  return start;
 }
 
 void widen(Operand& x, uint8_t*& free) {
@@ -96,13 +85,6 @@ void multiply(
      reinterpret_cast<const B*>(b.data), b.stride, reinterpret_cast<C*>(c), ldc, acc);
 }
 
-// The slots of a product, and its extents.
-struct Product {
-  int32_t a_number, b_number, c_number;
-  int64_t m, n, k;
-  bool acc;
-};
-
 // Whether a product reads B once, without copying it. Short dot products are faster as columns.
 bool has_few_rows(const Product& p, Type c, bool trans_b) {
   constexpr int64_t kShort = 16;
@@ -125,15 +107,20 @@ void begin(Core& core, const Matrix& operands, const Product& p) {
   core.refuse_overlap("C", operands.c.tile, p.c_number, operands.b.tile, p.b_number);
 }
 
+// Sets the extents of C, and counts the operations.
+void note_product(Core& core, Slot& c, const Product& p) {
+  c.rows = int32_t(p.m);
+  c.columns = int32_t(p.n);
+  core.counters.mm_flops += uint64_t(2 * p.m * p.n * p.k);
+}
+
 // Multiplies a by b, transposed if b is. free: work memory.
 void finish(
     Core& core, const Matrix& operands, const Product& p, Operand a, bool trans_a, Operand b,
     bool trans_b, uint8_t* free) {
   const TileDecl& tc = core.tile(operands.c.tile);
   Slot& sc = core.slot(operands.c.tile, p.c_number);
-  sc.rows = int32_t(p.m);
-  sc.columns = int32_t(p.n);
-  core.counters.mm_flops += uint64_t(2 * p.m * p.n * p.k);
+  note_product(core, sc, p);
   if (p.m == 0 || p.n == 0) return;
   const KernelTable& table = kernels();
   if (has_few_rows(p, tc.type, trans_b)) {
@@ -168,18 +155,47 @@ void finish(
   }
 }
 
-// Copies the elements of a slot that refers to a buffer, as its load would have done.
-void copy_lent(Slot& slot, const TileDecl& t) {
-  const int64_t bytes = type_bytes(t.type);
-  CopyDim dims[2] = {{slot.rows, t.columns, slot.row_bytes / bytes}, {slot.columns, 1, 1}};
-  const int count = simplify(dims, 2);
-  if (count >= 0) copy_elements(slot.base, slot.lent, dims, count, bytes, false);
-  slot.lent = nullptr;
-}
-
 // Bytes for a copied or widened A, and for B widened and transposed, the latter with padded rows.
 int64_t room(int64_t a_elements, const Slot& b) {
   return 8 * (2 * a_elements + 2 * int64_t(b.rows) * b.columns + int64_t{32} * b.columns) + 4096;
+}
+
+// Multiplies operands of which some are lent, if a kernel can read one there. Otherwise copies
+// them, or sets `b` to one that is read once, and returns false.
+bool multiply_lent(
+    Core& core, const Matrix& operands, const Product& p, bool trans_a, bool trans_b, Operand& b,
+    uint8_t* free) {
+  const TileDecl &ta = core.tile(operands.a.tile), &tb = core.tile(operands.b.tile),
+                 &tc = core.tile(operands.c.tile);
+  Slot& sa = core.slot(operands.a.tile, p.a_number);
+  Slot& sb = core.slot(operands.b.tile, p.b_number);
+  Slot& sc = core.slot(operands.c.tile, p.c_number);
+  const bool few_rows = has_few_rows(p, tc.type, trans_b);
+  const bool direct = ta.type == Type::F32 && tb.type == Type::F32 && !trans_a && !few_rows;
+  float* c = reinterpret_cast<float*>(sc.base);
+  if (sb.lent) {
+    const LentOperand lent = lent_operand(core, sb, tb);
+    if (direct && !trans_b && is_direct_b(lent, p)) {
+      if (sa.lent) copy_lent(core, sa, ta);
+      multiply_direct_b(
+          {sa.base, sa.rows, sa.columns, ta.columns, ta.type}, lent, p, c, tc.columns, free);
+      note_product(core, sc, p);
+      return true;
+    }
+    if (few_rows && lent.is_plain())
+      b = {sb.lent, sb.rows, sb.columns, lent.rows.count ? lent.rows.step() : p.k, tb.type};
+    else copy_lent(core, sb, tb);
+  }
+  if (!sa.lent) return false;
+  const LentOperand lent = lent_operand(core, sa, ta);
+  if (!direct || !is_direct_a(lent, p)) {
+    copy_lent(core, sa, ta);
+    return false;
+  }
+  if (trans_b) transpose(b, free);
+  multiply_direct_a(lent, b, p, c, tc.columns, free);
+  note_product(core, sc, p);
+  return true;
 }
 
 } // namespace
@@ -189,7 +205,7 @@ void run_matrix(Core& core, const Matrix& operands, uint16_t flags) {
   Product p{
       core.number(operands.a),        core.number(operands.b), core.number(operands.c), 0, 0, 0,
       bool(flags & isa::FTM_FLAG_ACC)};
-  const Slot sa = core.slot(operands.a.tile, p.a_number);
+  Slot& sa = core.slot(operands.a.tile, p.a_number);
   Slot& sb = core.slot(operands.b.tile, p.b_number);
   const TileDecl& ta = core.tile(operands.a.tile);
   const TileDecl& tb = core.tile(operands.b.tile);
@@ -203,16 +219,14 @@ void run_matrix(Core& core, const Matrix& operands, uint16_t flags) {
   begin(core, operands, p);
   if (core.checker)
     core.checker->matrix(operands, p.a_number, p.b_number, p.c_number, p.m, p.n, p.acc);
+  uint8_t* free = core.work.ensure(room(int64_t(sa.rows) * sa.columns, sb));
   Operand b{sb.base, sb.rows, sb.columns, tb.columns, tb.type};
-  if (sb.lent && has_few_rows(p, core.tile(operands.c.tile).type, trans_b)) {
-    b.data = sb.lent;
-    b.stride = sb.row_bytes / type_bytes(tb.type);
-  } else if (sb.lent) {
-    copy_lent(sb, tb);
-  }
+  if ((sa.lent || sb.lent) && p.m > 0 && p.n > 0 && p.k > 0 &&
+      multiply_lent(core, operands, p, trans_a, trans_b, b, free))
+    return;
   finish(
       core, operands, p, {sa.base, sa.rows, sa.columns, ta.columns, ta.type}, trans_a, b, trans_b,
-      core.work.ensure(room(int64_t(sa.rows) * sa.columns, sb)));
+      free);
 }
 
 void run_windows(Core& core, const Windows& operands, uint16_t flags) {

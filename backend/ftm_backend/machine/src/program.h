@@ -108,6 +108,9 @@ struct Border {
   }
 };
 
+// Whether a load's slot may refer to the buffer: for rows of adjacent elements, or for any loops.
+enum class Lends : uint8_t { nothing, rows, loops };
+
 struct Dma {
   int32_t buffer;
   Source offset;
@@ -116,7 +119,7 @@ struct Dma {
   int32_t row_dims, column_dims;
   std::vector<DmaDim> dims;
   int32_t border; // DLB: index into borders; -1: none
-  bool lends; // DLD: the slot may refer to the buffer, see direct_access.h
+  Lends lends; // DLD, see direct_access.h
 };
 
 struct Matrix { TileRef a, b, c; };

@@ -24,6 +24,10 @@ constexpr int kRows = 4, kVectors = 2, kWide = 4;
 #endif
 constexpr int kThree = kVectors + 1;
 
+// The operand whose rows are at offsets of a table, as in XNNPACK's indirect products, and not at a
+// fixed distance. Rows of A come in groups of three; within a group they are at a fixed distance.
+enum class Indirect : uint8_t { none, a, b };
+
 // How an element of A multiplies a vector of B: sum + x * row.
 template <class T>
 struct Factor {
@@ -97,11 +101,12 @@ struct RowsOfB<BrainPair, BrainRow> {
 #endif
 
 // C[Rows x (Vectors vectors)] (+)= A B. Step1: successive k of A are adjacent, otherwise successive
-// rows are. tail: lanes of the last vector that belong to C, or 0 for all.
-template <class T, class E, int Rows, int Vectors, bool Step1>
+// rows are. offsets: of the rows of the indirect operand. tail: lanes of the last vector that
+// belong to C, or 0 for all.
+template <class T, class E, int Rows, int Vectors, bool Step1, Indirect I>
 __attribute__((noinline)) void matrix_block(
-    int64_t k, const T* a, int64_t lda, const E* b, int64_t ldb, SumOf<T>* c, int64_t ldc, bool acc,
-    int64_t tail) {
+    int64_t k, const T* a, int64_t lda, const E* b, int64_t ldb, const int64_t* offsets,
+    SumOf<T>* c, int64_t ldc, bool acc, int64_t tail) {
   using V = Vec<SumOf<T>>;
   constexpr int L = VectorOf<SumOf<T>>::lanes;
   V sum[Rows][Vectors];
@@ -113,12 +118,13 @@ __attribute__((noinline)) void matrix_block(
   constexpr int kBases = (Rows + 2) / 3;
   const T* base[kBases];
 #pragma GCC unroll 16
-  for (int64_t r = 0; r < kBases; ++r) base[r] = a + (Step1 ? 3 * r * lda : 3 * r);
+  for (int64_t r = 0; r < kBases; ++r)
+    base[r] = a + (I == Indirect::a ? offsets[kIndirectRows * r] : Step1 ? 3 * r * lda : 3 * r);
 #pragma GCC unroll 1
   for (int64_t p = 0; p < k; ++p) {
     V row[Vectors];
-    RowsOfB<T, E>::load_vectors(b, ldb, row);
-    b += RowsOfB<T, E>::kRows * ldb;
+    RowsOfB<T, E>::load_vectors(I == Indirect::b ? b + offsets[p] : b, ldb, row);
+    if constexpr (I != Indirect::b) b += RowsOfB<T, E>::kRows * ldb;
 #pragma GCC unroll 16
     for (int r = 0; r < Rows; ++r) {
       const T x = base[r / 3][Step1 ? (r % 3) * lda : r % 3];
@@ -143,47 +149,56 @@ __attribute__((noinline)) void matrix_block(
 }
 
 template <class T, class E>
-using BlockFn =
-    void (*)(int64_t, const T*, int64_t, const E*, int64_t, SumOf<T>*, int64_t, bool, int64_t);
+using BlockFn = void (*)(
+    int64_t, const T*, int64_t, const E*, int64_t, const int64_t*, SumOf<T>*, int64_t, bool,
+    int64_t);
 
-// The blocks of 1 to Most rows.
-template <class T, class E, int Vectors, bool Step1, int Most>
+// The rows of a block are a multiple of this.
+constexpr int unit_of(Indirect i) {
+  return i == Indirect::a ? kIndirectRows : 1;
+}
+
+// The blocks of at most Most rows.
+template <class T, class E, int Vectors, bool Step1, Indirect I, int Most>
 struct Blocks {
   static BlockFn<T, E> of(int64_t rows) {
-    if (rows == Most) return matrix_block<T, E, Most, Vectors, Step1>;
-    return Blocks<T, E, Vectors, Step1, Most - 1>::of(rows);
+    if (rows == Most) return matrix_block<T, E, Most, Vectors, Step1, I>;
+    return Blocks<T, E, Vectors, Step1, I, Most - unit_of(I)>::of(rows);
   }
 };
-template <class T, class E, int Vectors, bool Step1>
-struct Blocks<T, E, Vectors, Step1, 0> {
+template <class T, class E, int Vectors, bool Step1, Indirect I>
+struct Blocks<T, E, Vectors, Step1, I, 0> {
   static BlockFn<T, E> of(int64_t) { return nullptr; }
 };
 
 // One panel of Vectors vectors of columns, all rows; rows are distributed evenly over blocks of at
 // most Most.
-template <class T, class E, int Vectors, bool Step1, int Most>
+template <class T, class E, int Vectors, bool Step1, Indirect I, int Most>
 void matrix_panel(
-    int64_t m, int64_t k, const T* a, int64_t lda, const E* b, int64_t ldb, SumOf<T>* c,
-    int64_t ldc, bool acc, int64_t tail) {
-  const int64_t blocks = (m + Most - 1) / Most;
+    int64_t m, int64_t k, const T* a, int64_t lda, const E* b, int64_t ldb, const int64_t* offsets,
+    SumOf<T>* c, int64_t ldc, bool acc, int64_t tail) {
+  constexpr int unit = unit_of(I), most = Most < unit ? 1 : Most / unit;
+  const int64_t units = m / unit, blocks = (units + most - 1) / most;
   for (int64_t i = 0, done = 0; i < blocks; ++i) {
-    const int64_t rows = m * (i + 1) / blocks - done;
-    Blocks<T, E, Vectors, Step1, Most>::of(rows)(
-        k, a + (Step1 ? done * lda : done), lda, b, ldb, c + done * ldc, ldc, acc, tail);
+    const int64_t rows = units * (i + 1) / blocks * unit - done;
+    Blocks<T, E, Vectors, Step1, I, most * unit>::of(rows)(
+        k, I == Indirect::a ? a : a + (Step1 ? done * lda : done), lda, b, ldb,
+        I == Indirect::a ? offsets + done : offsets, c + done * ldc, ldc, acc, tail);
     done += rows;
   }
 }
 
-template <class T, class E, bool Step1>
+template <class T, class E, bool Step1, Indirect I>
 void matrix_oriented(
-    int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const E* b, int64_t ldb, SumOf<T>* c,
-    int64_t ldc, bool acc) {
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const E* b, int64_t ldb,
+    const int64_t* offsets, SumOf<T>* c, int64_t ldc, bool acc) {
   constexpr int64_t L = VectorOf<SumOf<T>>::lanes;
   constexpr int kNarrow = kRows * kVectors / kWide; // rows of a wide block: as many accumulators
   int64_t j = 0;
   if (m <= kNarrow)
     for (; j + kWide * L <= n; j += kWide * L)
-      matrix_panel<T, E, kWide, Step1, kNarrow>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, 0);
+      matrix_panel<T, E, kWide, Step1, I, kNarrow>(
+          m, k, a, lda, b + j, ldb, offsets, c + j, ldc, acc, 0);
   const auto tail = [n](int64_t j, int vectors) {
     return n - j < vectors * L ? n - j - (vectors - 1) * L : 0;
   };
@@ -191,30 +206,46 @@ void matrix_oriented(
   // The last three vectors form one panel: with a single vector, each multiplication would load an
   // element of A.
   for (; left() >= kVectors && left() != kThree; j += kVectors * L)
-    matrix_panel<T, E, kVectors, Step1, kRows>(
-        m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail(j, kVectors));
+    matrix_panel<T, E, kVectors, Step1, I, kRows>(
+        m, k, a, lda, b + j, ldb, offsets, c + j, ldc, acc, tail(j, kVectors));
   if (left() == kThree)
-    return matrix_panel<T, E, kThree, Step1, kRows * kVectors / kThree>(
-        m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail(j, kThree));
+    return matrix_panel<T, E, kThree, Step1, I, kRows * kVectors / kThree>(
+        m, k, a, lda, b + j, ldb, offsets, c + j, ldc, acc, tail(j, kThree));
   if (j < n)
-    matrix_panel<T, E, 1, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, (n - j) % L);
+    matrix_panel<T, E, 1, Step1, I, kRows>(
+        m, k, a, lda, b + j, ldb, offsets, c + j, ldc, acc, (n - j) % L);
 }
+
+// Long sums are split so that the strip of B that row blocks share stays in the nearest cache.
+constexpr int64_t kDepth = 512;
 
 template <class T, class E = T>
 void matrix(
     int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const E* b,
     int64_t ldb, SumOf<T>* c, int64_t ldc, bool acc) {
   if (m == 0 || n == 0) return;
-  // Long sums are split so that the strip of B that row blocks share stays in the nearest cache.
-  constexpr int64_t kDepth = 512;
   for (int64_t p = 0; p == 0 || p < k; p += kDepth) {
     const int64_t depth = k - p < kDepth ? k - p : kDepth;
     const E* rows = b + p * RowsOfB<T, E>::kRows * ldb;
     if (a_step == 1)
-      matrix_oriented<T, E, true>(m, n, depth, a + p, a_row, rows, ldb, c, ldc, acc || p > 0);
+      matrix_oriented<T, E, true, Indirect::none>(
+          m, n, depth, a + p, a_row, rows, ldb, nullptr, c, ldc, acc || p > 0);
     else
-      matrix_oriented<T, E, false>(
-          m, n, depth, a + p * a_step, a_step, rows, ldb, c, ldc, acc || p > 0);
+      matrix_oriented<T, E, false, Indirect::none>(
+          m, n, depth, a + p * a_step, a_step, rows, ldb, nullptr, c, ldc, acc || p > 0);
+  }
+}
+
+template <Indirect I>
+void matrix_indirect(
+    int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb,
+    const int64_t* offsets, float* c, int64_t ldc, bool acc) {
+  if (m == 0 || n == 0) return;
+  for (int64_t p = 0; p == 0 || p < k; p += kDepth) {
+    const bool in_b = I == Indirect::b;
+    matrix_oriented<float, float, true, I>(
+        m, n, k - p < kDepth ? k - p : kDepth, a + p, lda, in_b ? b : b + p * ldb, ldb,
+        in_b ? offsets + p : offsets, c, ldc, acc || p > 0);
   }
 }
 
@@ -238,6 +269,8 @@ void matrix_integer(
 
 [[maybe_unused]] static void put_matrix(KernelTable& table) {
   table.matrix_f32 = matrix<float>;
+  table.matrix_indirect_a = matrix_indirect<Indirect::a>;
+  table.matrix_indirect_b = matrix_indirect<Indirect::b>;
   table.matrix_f64 = matrix<double>;
   table.matrix_i32 = matrix_integer<int32_t, uint32_t>;
   table.matrix_i64 = matrix_integer<int64_t, uint64_t>;

@@ -52,6 +52,14 @@ using MatrixFn = void (*)(
     int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const B* b,
     int64_t ldb, C* c, int64_t ldc, bool acc);
 
+// As MatrixFn for float32, with `a_step` 1. Row i of one operand is at offsets[i], in elements:
+// of A, whose rows come in groups of kIndirectRows at distance lda; or of B, which
+// is never read past its end if n is a multiple of 16.
+constexpr int kIndirectRows = 3;
+using IndirectMatrixFn = void (*)(
+    int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb,
+    const int64_t* offsets, float* c, int64_t ldc, bool acc);
+
 // Two bfloat16 numbers with successive k: the first one in the low half.
 struct BrainPair { uint32_t bits; };
 // A bfloat16 number of a row of B, which is paired with the next row's.
@@ -80,6 +88,7 @@ struct KernelTable {
   ColumnsFn columns[kReductions][kTypes];
   FoldFn fold[kReductions]; // sum, minimum and maximum
   MatrixFn<float> matrix_f32;
+  IndirectMatrixFn matrix_indirect_a, matrix_indirect_b;
   // k counts pairs. B has pairs, or two rows for each k. Null: the host has no such product.
   MatrixFn<BrainPair, float> matrix_pairs;
   MatrixFn<BrainPair, float, BrainRow> matrix_rows;
