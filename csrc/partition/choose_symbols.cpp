@@ -19,7 +19,7 @@ constexpr uint64_t kAllDims = ~uint64_t{0};
 
 constexpr std::array<std::string_view, 4> kFactories = {
     "aten::full", "aten::zeros", "aten::ones", "aten::arange.start_step"};
-constexpr std::array<std::string_view, 4> kFactorySizes = {"size", "start", "end", "step"};
+constexpr std::array<std::string_view, 3> kFactorySizes = {"size", "start", "end"};
 
 template <typename Names>
 bool contains(const Names& names, std::string_view name) {

@@ -54,6 +54,16 @@ def test_sizes_of_integers(rows: Tensor, chosen: list[str]) -> None:
     assert "param f32[9,8]" in chosen[0]
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "step"), [(0, 10, 2), (3, 30, 7), (-1, 2, 2), (20, 2, -3), (0.5, 9, 3)]
+)
+def test_sizes_of_ranges(chosen: list[str], start: float, end: int, step: int) -> None:
+    """A range's end is a size and its step is none, even if they are equal."""
+    made = torch.arange(start, end, step, device="ftm")
+    assert torch.equal(launch(made).cpu(), torch.arange(start, end, step))
+    assert f"step={step}" in chosen[0] or "step=$" in chosen[0] or not chosen[0]
+
+
 def test_strides_are_products_of_the_extents_of_the_memory(rows: Tensor, chosen: list[str]) -> None:
     """Two heads, each with half of a row; the program uses two numbers of each."""
     with torch.no_grad():
