@@ -52,7 +52,8 @@ def _uniform(random: Random, dtype: torch.dtype) -> Sample:
     first, end = torch.tensor([low, high], dtype=dtype)
     return Sample(
         drawn,
-        (drawn >= first) & (drawn < end),
+        # A half type may round both ends to one number, which eager draws, too.
+        (drawn >= first) & ((drawn < end) | (first == end)),
         (first.item() + end.item()) / 2,
         (end.item() - first.item()) / math.sqrt(12),
     )
@@ -142,7 +143,8 @@ def _rrelu(random: Random, dtype: torch.dtype) -> Sample:
     first, end = torch.tensor([low, high], dtype=dtype)
     return Sample(
         drawn,
-        (drawn >= first) & (drawn < end),
+        # A half type may round both ends to one number, which eager draws, too.
+        (drawn >= first) & ((drawn < end) | (first == end)),
         (first.item() + end.item()) / 2,
         (end.item() - first.item()) / math.sqrt(12),
     )
