@@ -12,8 +12,12 @@ from ftm_backend.ir.linalg.function import Update
 from ftm_backend.midend.transforms.tensor.fuse_interior_padding import fuse_interior_padding
 from ftm_backend.midend.transforms.tensor.split_pad import split_pad
 from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
+from ftm_backend.target.presets import MachineParameters
 from midend.trace_builder import Program
 from midend.trace_programs import M7032, assembly, check, linalg
+
+HOST = presets.load("host")
 
 AROUND = {  # shape of the interior, and padding before and after it in each dimension
     "before, as of a pooling": ((3, 40, 150), ((0, 0), (1, 0), (1, 0))),
@@ -64,8 +68,8 @@ def padded(
     return written(shape, first, (1,) * len(shape), inside, fill, dtype)
 
 
-def run(program: Program, cores: int) -> None:
-    check(program, assembly(program, replace(M7032, cores=cores)), cores, tolerance=0)
+def run(program: Program, cores: int, machine: MachineParameters = M7032) -> None:
+    check(program, assembly(program, replace(machine, cores=cores)), cores, tolerance=0)
 
 
 @pytest.mark.one_in(3)
@@ -85,9 +89,15 @@ def test_elements_of_other_types(name: str, dtype: str) -> None:
     run(padded(*AROUND[name], fill=7, dtype=dtype), 3)
 
 
-def parts(program: Program) -> list[int]:
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("name", AROUND)
+def test_what_is_written_on_the_host(name: str, cores: int) -> None:
+    run(padded(*AROUND[name]), cores, HOST)
+
+
+def parts(program: Program, machine: MachineParameters = M7032) -> list[int]:
     """The parts of the updates, which must not overlap if the border is written separately."""
-    body = split_pad(linalg(program), M7032).body
+    body = split_pad(linalg(program), machine).body
     updates = [item for item in body if isinstance(item, Update)]
     assert all((len(x.parts) == 1) == (x.base.value.splat is not None) for x in updates)
     return [len(x.parts) for x in updates]
@@ -102,6 +112,12 @@ def test_a_border_is_as_many_parts_as_it_has_sides() -> None:
 def test_short_rows_are_filled_together_with_what_is_between() -> None:
     """A granule for each row is more than the row."""
     assert parts(padded(*SHORT_ROWS)) == [1]
+
+
+def test_on_the_host_a_small_tensor_is_filled_as_a_whole() -> None:
+    """A kernel for each side costs more than the fill."""
+    assert parts(padded((1024, 8, 8), ((0, 0), (1, 1), (1, 1))), HOST) == [1]
+    assert parts(padded((64, 96, 96), ((0, 0), (1, 1), (1, 1))), HOST) == [5]
 
 
 def test_each_element_is_moved_once() -> None:

@@ -142,7 +142,6 @@ PASSES: tuple[Pass, ...] = (
         in_place(LINALG),
         "Fill only the border of a padded tensor, instead of all of it.",
         optional=True,
-        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fuse-elementwise-producers",
