@@ -74,6 +74,7 @@ struct Slot {
 struct LentLoops {
   CopyDim dims[kMostDims];
   int32_t row_dims = 0, count = 0;
+  int64_t behind = 0; // elements of the buffer after the last one
 };
 
 // Operands of an instruction from one tile to another.

@@ -269,6 +269,7 @@ void run_load(Core& core, const Dma& dma) {
     std::copy_n(shape.dims, shape.count, loops.dims);
     loops.row_dims = dma.row_dims;
     loops.count = shape.count;
+    loops.behind = int64_t(core.views[dma.buffer].elements - 1 - (offset + shape.most));
     return;
   }
   const int count = simplify(shape.dims, shape.count);

@@ -20,7 +20,8 @@ LentLoops loops_of(const Core& core, const Slot& slot, const TileDecl& tile) {
   return {
       {{slot.rows, tile.columns, slot.row_bytes / type_bytes(tile.type)}, {slot.columns, 1, 1}},
       1,
-      2};
+      2,
+      0};
 }
 
 // A product reads an operand in its buffer only if it passes over the operand a few times. For
@@ -66,7 +67,7 @@ LentOperand lent_operand(const Core& core, const Slot& slot, const TileDecl& til
   const LentLoops loops = loops_of(core, slot, tile);
   return {
       reinterpret_cast<const float*>(slot.lent), side_of(loops.dims, loops.row_dims),
-      side_of(loops.dims + loops.row_dims, loops.count - loops.row_dims)};
+      side_of(loops.dims + loops.row_dims, loops.count - loops.row_dims), loops.behind};
 }
 
 void copy_lent(Core& core, Slot& slot, const TileDecl& tile) {
@@ -85,10 +86,11 @@ bool is_direct_a(const LentOperand& a, const Product& p) {
 }
 
 bool is_direct_b(const LentOperand& b, const Product& p) {
-  constexpr int64_t kVector = 16;
-  return p.m <= kMostPasses * kRowsOfPass && b.columns.step() == 1 &&
-         b.columns.run() % kVector == 0 && b.columns.run() >= std::min(2 * kVector, p.n) &&
-         !shares_sets(b.rows);
+  constexpr int64_t kVector = 16, kShortest = 24; // with one and a half vectors a quarter is lost
+  const int64_t run = b.columns.run();
+  const bool is_inside = run % kVector == 0 || b.behind >= kVector - 1;
+  return p.m <= kMostPasses * kRowsOfPass && b.columns.step() == 1 && is_inside &&
+         run >= kShortest && !shares_sets(b.rows);
 }
 
 void multiply_direct_a(

@@ -29,6 +29,7 @@ struct Side {
 struct LentOperand {
   const float* data; // only of float32
   Side rows, columns;
+  int64_t behind; // elements of the buffer after the last one
 
   // Whether its rows have the same distance, and adjacent elements.
   bool is_plain() const { return rows.is_regular() && columns.is_regular() && columns.step() == 1; }
@@ -42,7 +43,7 @@ LentOperand lent_operand(const Core& core, const Slot& slot, const TileDecl& til
 
 // Whether a product may read A, rows of runs along k, where it is; elements are read one by one.
 bool is_direct_a(const LentOperand& a, const Product& p);
-// The same for B, rows of runs along n. Whole vectors are read.
+// The same for B, rows of runs along n. Whole vectors are read, also behind the end of a run.
 bool is_direct_b(const LentOperand& b, const Product& p);
 
 // Multiplies run by run. The other operand is in scratchpad, and neither is transposed. free: work

@@ -1,7 +1,7 @@
 // Matrix instructions: operands are converted to the layout of the inner loops (B by rows of K;
 // float32, float64, int32, int64 or pairs of bfloat16), then multiplied. Products with few rows,
-// and those of bfloat16 with an even K, read rows of B as they are. Others may read an operand in its
-// buffer (lent.h).
+// and those of bfloat16 with an even K, read rows of B as they are. Those with few passes read an
+// operand in its buffer (lent.h).
 #include <algorithm>
 #include <cstring>
 
