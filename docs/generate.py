@@ -79,7 +79,6 @@ def passes() -> str:
     short = {
         pass_manager.OVERLAPPING_DMA: "DMA",
         pass_manager.COPYING_CORES: "no DMA",
-        pass_manager.SEVERAL_CORES: "cores",
     }
     rows = [
         f"| `{step.name}` | {step.ir} | {', '.join(map(short.__getitem__, step.requires))} "

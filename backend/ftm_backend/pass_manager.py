@@ -91,7 +91,6 @@ class Requirement:
 
 OVERLAPPING_DMA = Requirement("DMA that overlaps compute", lambda machine: machine.dma_overlaps)
 COPYING_CORES = Requirement("cores that copy data", lambda machine: not machine.dma_overlaps)
-SEVERAL_CORES = Requirement("more than one core", lambda machine: machine.cores > 1)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ import pytest
 from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
-from ftm_backend.midend.lowering.gemm.split_k import SplitKPanels
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.contraction_programs import assembly, einsum
@@ -51,8 +50,7 @@ class Noted:
         self.cycles: dict[str, float] = {}
         self.short: list[float] = []
         self.long: list[float] = []
-        for kind in (PanelLoop, SplitKPanels):
-            monkeypatch.setattr(kind, "build", self._watched(kind.build))
+        monkeypatch.setattr(PanelLoop, "build", self._watched(PanelLoop.build))
 
     def _watched(self, build: Any) -> Any:
         def noted(panels: PanelLoop) -> Any:

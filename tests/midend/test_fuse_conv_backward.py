@@ -66,7 +66,6 @@ def update(
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It pays wherever it is possible."""
     tune(monkeypatch, conv_transpose="col2im", fuse_conv_backward="fuse")
-    monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.pack_operands._order", lambda *_: [])
     for user in ("fuse_ops", "kernel_builder"):
         monkeypatch.setattr(

@@ -211,11 +211,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize("cores", [1, 8])
-def test_estimates_are_what_the_cycle_model_charges(
-    cores: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without split-k: its tests check the estimates of partial products."""
-    monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
+def test_estimates_are_what_the_cycle_model_charges(cores: int) -> None:
     machine = replace(M7032, cores=cores)
     ratios = []
     for (m, n, k), dtype in every(SIZES, ("f32", "f64")):

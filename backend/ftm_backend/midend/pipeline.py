@@ -41,12 +41,10 @@ from ftm_backend.midend.transforms.tensor.merge_conv_transpose_phases import (
 )
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import rematerialize_pool_inputs
-from ftm_backend.midend.transforms.tensor.split_k import split_k
 from ftm_backend.midend.transforms.tensor.split_pad import split_pad
 from ftm_backend.pass_manager import (
     COPYING_CORES,
     OVERLAPPING_DMA,
-    SEVERAL_CORES,
     Conversion,
     IRFormat,
     Pass,
@@ -163,14 +161,6 @@ PASSES: tuple[Pass, ...] = (
         "Copy a matmul operand into row-panel layout when its contiguous dimension is short.",
         optional=True,
         requires=(OVERLAPPING_DMA,),
-    ),
-    Pass(
-        "split-k",
-        split_k,
-        in_place(LINALG),
-        "Split the long K of a matmul with a small result into a batch, and add up the parts.",
-        optional=True,
-        requires=(OVERLAPPING_DMA, SEVERAL_CORES),
     ),
     Pass(
         "fuse-ops",

@@ -27,7 +27,6 @@ DECISIONS: dict[str, tuple[str, ...]] = {
     "rematerialize-pool-inputs": _FUSION,
     "merge-conv-transpose-phases": _FUSION,
     "pack-operands": ("keep", "pack"),
-    "split-k": ("keep", "split"),
     "split-pad": ("keep", "split"),
 }
 """Decision -> its alternatives. Without modelled costs that differ, the first one is taken."""

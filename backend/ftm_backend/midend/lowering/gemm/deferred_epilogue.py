@@ -21,13 +21,13 @@ class DeferredEpilogue(PanelLoop):
 
     def _epilogue_slots(self) -> tuple[int, int]:
         computed = self.plan.deferred_chunks
-        return (2 if self.plan.k.blocks > 1 else 1) * computed, computed
+        return (2 if self.plan.k_steps > 1 else 1) * computed, computed
 
     def _result_slots(self) -> int:
         return self.plan.deferred_chunks
 
     def _during_step(self, step: PanelStep) -> None:
-        b, last = self.b, self.plan.k.blocks - 1
+        b, last = self.b, self.plan.k_steps - 1
         with b.where(("lt", last, step.number)):
             before = self._at(b.sub(step.number, b.add(step.k, 1)))
             self._finish(before, step.k)
@@ -83,5 +83,5 @@ class DeferredEpilogue(PanelLoop):
         The ring has one part if a panel has one step.
         """
         b, deferred_chunks = self.b, self.plan.deferred_chunks
-        ring = b.mul(b.rem(part, rings), deferred_chunks) if self.plan.k.blocks > 1 else 0
+        ring = b.mul(b.rem(part, rings), deferred_chunks) if self.plan.k_steps > 1 else 0
         return b.add(ring, b.rem(chunk, deferred_chunks))

@@ -12,7 +12,7 @@ from ftm_backend.midend.lowering.gemm.deferred_epilogue import DeferredEpilogue
 from ftm_backend.midend.lowering.gemm.emitter import ContractionEmitter
 from ftm_backend.midend.lowering.gemm.nested_loops import NestedLoops
 from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
-from ftm_backend.midend.lowering.gemm.split_k import SplitKPanels
+from ftm_backend.midend.lowering.gemm.split_k import SplitK
 from ftm_backend.midend.schedule.gemm.kernel_schedule import scheduled
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
 
@@ -40,5 +40,5 @@ def _emitter(plan: Schedule) -> type[ContractionEmitter]:
     if plan.depth == 1:
         return NestedLoops
     if plan.k_groups > 1:
-        return SplitKPanels
+        return SplitK
     return DeferredEpilogue if plan.deferred_chunks else PanelLoop

@@ -58,8 +58,8 @@ class PanelLoop(ContractionEmitter):
     def _divide(self) -> None:
         """Set the grid of cores, limited to the number of cores at run time."""
         b, plan = self.b, self.plan
-        core, cores = self.kernel.core(b)
-        rows = prod(self.form.sizes(self.form.batch)) * plan.panels
+        self.core, self.cores = core, cores = self.kernel.core(b)
+        rows = prod(self.form.sizes(self.form.batch)) * plan.k_groups * plan.panels
         row_groups = b.min(plan.row_groups, cores)
         self.sharers = b.max(1, b.min(plan.column_groups, b.div(cores, row_groups)))
         self.group, self.member = b.div(core, self.sharers), b.rem(core, self.sharers)
@@ -68,7 +68,7 @@ class PanelLoop(ContractionEmitter):
         self.column_range = self._range(plan.n.blocks, self.member, self.sharers)
         outer, inner = self._loops(self.row_range, self.column_range)
         self.inner_count = b.max(1, inner.step_count)
-        self.steps = b.mul(b.mul(outer.step_count, inner.step_count), plan.k.blocks)
+        self.steps = b.mul(b.mul(outer.step_count, inner.step_count), plan.k_steps)
 
     def _range(self, total: int, number: Index, parts: Index) -> _Range:
         b = self.b
@@ -87,7 +87,7 @@ class PanelLoop(ContractionEmitter):
 
     def _at(self, number: Index) -> PanelStep:
         """Return step ``number`` of this core."""
-        b, blocks = self.b, self.plan.k.blocks
+        b, blocks = self.b, self.plan.k_steps
         panel = b.div(number, blocks)
         outer, inner = (
             (b.div(panel, self.inner_count), b.rem(panel, self.inner_count))
@@ -101,15 +101,23 @@ class PanelLoop(ContractionEmitter):
     def _step(
         self, number: Index, loops: tuple[Index, Index], k: Index, row: Index, column: Index
     ) -> PanelStep:
-        """Return a step; ``row`` is counted over all batch entries."""
+        """Return a step; ``row`` is counted over all batch entries and their parts of k."""
         b, panels = self.b, self.plan.panels
-        return PanelStep(number, *loops, k, row, column, b.div(row, panels), b.rem(row, panels))
+        entry, parts = b.div(row, panels), self.plan.k_groups
+        first_k = b.mul(b.rem(entry, parts), self.plan.k_steps) if parts > 1 else 0
+        batch, panel = b.div(entry, parts), b.rem(row, panels)
+        return PanelStep(number, *loops, k, row, column, batch, panel, first_k)
 
     def _has_row(self, step: PanelStep) -> list[tuple[str, Index, Index]]:
         return [("lt", step.row, self.row_range.high)] if self.has_barriers else []
 
     def _has_column(self, step: PanelStep) -> list[tuple[str, Index, Index]]:
         return [("lt", step.column, self.column_range.high)] if self.has_barriers else []
+
+    def _has_k(self, step: PanelStep) -> list[tuple[str, Index, Index]]:
+        """Return the condition that the step's part of k has the block, if parts are uneven."""
+        k, is_even = self.plan.k, self.plan.k.blocks % self.plan.k_groups == 0
+        return [] if is_even else [("lt", self.b.add(step.first_k, step.k), k.blocks)]
 
     def _gsm_part(self) -> tuple[Index, int]:
         """Return which part of GSM has this core's chunks of A, and the number of such parts."""
@@ -141,7 +149,7 @@ class PanelLoop(ContractionEmitter):
         if plan.uses_gsm and not self.kernel.one_core:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
         if plan.b_in_gsm and not plan.fills_during_panel:
-            self.operands.shared_b.fill(*self.kernel.core(b))
+            self.operands.shared_b.fill(self.core, self.cores)
             b.barrier()
         if plan.streams_b:
             for ahead in (0, 1):
@@ -151,12 +159,12 @@ class PanelLoop(ContractionEmitter):
     def _emit_step(self, number: Index) -> None:
         b, plan = self.b, self.plan
         step, following = self._at(number), self._at(b.add(number, 1))
-        if plan.k.blocks == 1:
+        if plan.k_steps == 1:
             self._prefetch_epilogue(step)
         if not (isinstance(number, int) and isinstance(self.steps, int)):
             with b.where(("lt", following.number, self.steps)):
                 self._fetch(following)
-        if plan.k.blocks > 1:
+        if plan.k_steps > 1:
             self._prefetch_epilogue(step)
         if plan.streams_b:
             self._load_shared_b(b.add(number, 2))
@@ -168,7 +176,7 @@ class PanelLoop(ContractionEmitter):
 
     def _prefetch_epilogue(self, step: PanelStep) -> None:
         """Start the epilogue's loads for a panel of one chunk, before the next panel's loads."""
-        k = self.plan.k.blocks
+        k = self.plan.k_steps
         if self.prefetches_epilogue and self.body.reads:
             with self.b.where(
                 *([("eq", step.k, k - 2)] if k > 1 else []),
@@ -211,9 +219,14 @@ class PanelLoop(ContractionEmitter):
             *(first if self.operands.b_ring.resident else []),
             *self._has_row(step),
             *self._has_column(step),
+            *self._has_k(step),
         ):
             self.operands.load_b(step)
-        with self.b.where(*(first if self.operands.a_ring.resident else []), *self._has_row(step)):
+        with self.b.where(
+            *(first if self.operands.a_ring.resident else []),
+            *self._has_row(step),
+            *self._has_k(step),
+        ):
             own = (self.member, self.sharers) if self.plan.share == "a" else (0, 1)
             self.operands.load_a(step, *own)
 
@@ -229,8 +242,9 @@ class PanelLoop(ContractionEmitter):
     def _multiply(self, step: PanelStep) -> None:
         """Emit the step's products; at the last block of k, also the epilogue."""
         plan = self.plan
-        self.operands.prepare_b(step)
-        last = plan.k.blocks - 1
+        with self.b.where(*self._has_k(step)):
+            self.operands.prepare_b(step)
+        last = plan.k_steps - 1
         if last == 0:
             self._products(step, True, True)
             return
@@ -252,12 +266,17 @@ class PanelLoop(ContractionEmitter):
             slices = self.slices.c(step, chunk) if needs_slices else {}
             started = not first or self._initialize_c(slices, c_slot)
             if finished and not self.prefetches_epilogue:
-                self.body.fetch(slices)  # overlaps the product
-            self._product(step, chunk, (b_slot, c_slot), slices, started)
+                self._fetch_epilogue(slices)  # overlaps the product
+            with b.where(*self._has_k(step)):
+                self._product(step, chunk, (b_slot, c_slot), slices, started)
             if finished:
-                self._finish_chunk(slices, chunk, c_slot)
+                self._finish_chunk(step, slices, chunk, c_slot)
 
-    def _finish_chunk(self, slices: Slices, chunk: Index, c_slot: Index) -> None:
+    def _fetch_epilogue(self, slices: Slices) -> None:
+        """Start the epilogue's loads for a chunk."""
+        self.body.fetch(slices)
+
+    def _finish_chunk(self, step: PanelStep, slices: Slices, chunk: Index, c_slot: Index) -> None:
         """Emit the epilogue of a chunk, and store it."""
         result = c_slot
         if self.plan.transpose_c:
@@ -268,4 +287,4 @@ class PanelLoop(ContractionEmitter):
     def _c_ring(self, step: PanelStep) -> Index:
         """Return the slot of the panel's first chunk."""
         b, plan = self.b, self.plan
-        return b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_buffers), plan.chunks)
+        return b.mul(b.rem(b.div(step.number, plan.k_steps), plan.c_buffers), plan.chunks)

@@ -47,9 +47,9 @@ class _Ring:
         """
         self.b, self.plan, self.is_outer, self.resident = b, plan, is_outer, resident
         if plan.depth > 1:
-            self.slots = max(2, plan.k.blocks) if resident else 2
+            self.slots = max(2, plan.k_steps) if resident else 2
         else:
-            self.slots = plan.k.blocks * (1 if is_outer else blocks) if resident else 1
+            self.slots = plan.k_steps * (1 if is_outer else blocks) if resident else 1
 
     @property
     def kept_slots(self) -> int:
@@ -58,7 +58,7 @@ class _Ring:
 
     def slot(self, step: PanelStep) -> Index:
         """Return the slot of the step's block."""
-        b, blocks = self.b, self.plan.k.blocks
+        b, blocks = self.b, self.plan.k_steps
         if self.plan.depth == 1:
             if not self.resident:
                 return 0

@@ -22,11 +22,12 @@ class PanelStep(NamedTuple):
         number: Position in the core's sequence.
         outer: Index of the outer loop.
         inner: Index of the inner loop.
-        k: Block of k.
-        row: Row panel, counted over all batch entries if the depth is 2.
+        k: Block of k, within the step's part of k.
+        row: Row panel, counted over all batch entries and their parts of k if the depth is 2.
         column: Block of columns.
         batch: Batch entry.
         panel: Row panel of the batch entry.
+        first_k: The first block of the step's part of k.
     """
 
     number: Index
@@ -37,6 +38,7 @@ class PanelStep(NamedTuple):
     column: Index
     batch: Index
     panel: Index
+    first_k: Index = 0
 
 
 class PanelSlices:
@@ -73,7 +75,7 @@ class PanelSlices:
 
     def k(self, step: PanelStep) -> Slices:
         """Return the slices of the block of k."""
-        return self.blocks.block_slices(self.form.k, self.plan.k, step.k)
+        return self.blocks.block_slices(self.form.k, self.plan.k, self.b.add(step.first_k, step.k))
 
     def _batch(self, step: PanelStep) -> Slices:
         return self.blocks.index_slices(self.form.batch, step.batch)

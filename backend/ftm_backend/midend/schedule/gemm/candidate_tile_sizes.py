@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import gcd, prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,6 +34,10 @@ Cuts = tuple[tuple[TileCut, ...], tuple[TileCut, ...], tuple[TileCut, ...]]
 
 LARGEST = {"m": 768, "n": 4096, "k": 4096}
 """Most elements of a tile along each group."""
+PARTS_GROWTH, PARTS_QUANTUM = 1.25, 4
+"""Most growth, and quantum, of sizes of k that is split: few sizes give all parts equal blocks."""
+CHUNKS_PER_CORE = (1, 2, 3, 4)
+"""Candidate numbers of chunks of C whose partial sums a core adds up if k is split."""
 LARGE_FEATURE_MAP = 1024
 """From this many windows of a feature map, blocks of some of its rows are candidates."""
 
@@ -64,7 +68,6 @@ def cuts_of(
     machine: MachineParameters,
     groups: tuple[int, int],
     dot_products: bool,
-    transpose_c: bool,
     sampling: CandidateSizes,
 ) -> Cuts:
     """Return the candidate cuts of m, n and k for one grid of cores.
@@ -74,18 +77,23 @@ def cuts_of(
         machine: Gives the shapes of the micro-kernels.
         groups: Rows and columns of the grid of cores.
         dot_products: Whether the micro-kernel computes dot products along k.
-        transpose_c: Whether C is stored transposed.
         sampling: Density of the candidates.
     """
     rows, columns = groups
-    shares = 1 if prod(problem.batch) >= rows else rows
+    shares = 1 if problem.entries >= rows else rows
     share = cost_rules.pieces(prod(problem.n), columns)
     widths = (cost_rules.DOT_COLUMNS,) if dot_products else machine.mm_widths(problem.accumulator)
     n_quantum = min(widths, key=lambda width: cost_rules.pieces(share, width) * width)
     quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
     m = sizes(problem.m, quanta[0], LARGEST["m"], shares, sampling.growth)
     n = sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth)
-    k = sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth)
+    if problem.k_groups == 1:
+        k = sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth)
+    else:
+        growth = min(sampling.growth, PARTS_GROWTH)
+        k = sizes(problem.k, PARTS_QUANTUM, LARGEST["k"], problem.k_groups, growth)
+        k = tuple(cut for cut in k if cut.blocks >= problem.k_groups)
+        m = tuple({*m, *_even_chunks(problem.m or (1,), machine.cores // columns)})
     if problem.col2im:
         m, n = col2im_tile_sizes(
             problem.col2im,
@@ -98,8 +106,19 @@ def cuts_of(
         *outside, halves, inside = problem.n
         n = (TileCut(len(outside), halves, halves * inside, prod(outside)),)
     if problem.sums:
-        m, n = (_even_cuts(m, problem.m), n) if transpose_c else (m, _even_cuts(n, problem.n))
+        m, n = (
+            (_even_cuts(m, problem.m), n) if problem.transpose_c else (m, _even_cuts(n, problem.n))
+        )
     return m, n, k
+
+
+def _even_chunks(extents: Sequence[int], cores: int) -> Iterator[TileCut]:
+    """Yield cuts that give all cores as many chunks of C, when they add up partial sums."""
+    inside = prod(extents[1:])
+    for share in CHUNKS_PER_CORE:
+        size = cost_rules.pieces(extents[0], cores * share)
+        if size * inside <= LARGEST["m"]:
+            yield TileCut(0, size, size * inside, cost_rules.pieces(extents[0], size))
 
 
 def _even_cuts(candidates: tuple[TileCut, ...], extents: Sequence[int]) -> tuple[TileCut, ...]:

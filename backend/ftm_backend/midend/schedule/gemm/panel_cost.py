@@ -137,9 +137,32 @@ class PricedPlan:
             masks.shared, 2.0 + passing, np.where(masks.b_in_gsm, 2.0, 1.0 * (self.space == 1))
         )
         total = (
-            total + self._gsm_fill() + transfers.first_a + transfers.first_b + ending + barriers
+            total
+            + self._gsm_fill()
+            + self._first_load(first, load_both)
+            + ending
+            + barriers
+            + g.adding_cycles
         ) * np.where(masks.b_in_gsm, GSM_PENALTY, 1.0)
         return np.where(fits, total, inf)
+
+    def _first_load(self, first: Numbers, load: Numbers) -> Numbers:
+        """Return the cycles of the first load that nothing hides.
+
+        Unless a barrier waits for all chunks of A, a core multiplies chunks as they arrive. So it
+        first waits for B and one chunk, and if loads take longer than products, only the last
+        chunk's product follows the last load. This counts for parts of k, whose panels are few.
+
+        Args:
+            first: Cycles of the first step's computation.
+            load: Cycles of the loads of a step.
+        """
+        g, transfers, steps = self.grid, self.transfers, self.grid.k_blocks
+        arriving = transfers.first_b + transfers.first_a / g.mean_chunks
+        counted = (steps - 1) * np.maximum(first, load) + first
+        arriving = np.maximum(arriving, steps * load + first / g.mean_chunks - counted)
+        is_whole = self.masks.shared | (self.problem.k_groups == 1)
+        return np.where(is_whole, transfers.first_a + transfers.first_b, arriving)
 
     def _gsm_fill(self) -> Numbers:
         """Return the cycles to load B into GSM, or its first blocks if the others overlap steps."""
@@ -164,7 +187,7 @@ class PricedPlan:
         # overwrite.
         alone = np.where(shared | ((g.chunks == 1) & (self.rings == 1)), store, 0.0)
         # The epilogue of the first chunk waits for its operands, which are loaded after A and B.
-        if g.problem.epilogue.operands:
+        if g.epilogue.operands:
             alone = alone + (g.chunks > 1) * np.maximum(
                 load + store - (step + g.epilogue_cycles) / g.chunks, 0.0
             )
@@ -177,7 +200,7 @@ class PricedPlan:
         longer = np.maximum(step, load)
         two = np.maximum(2 * step + g.epilogue_cycles + alone, 2 * load + stores)
         # The next panel's products start when all chunks but the last are finished.
-        if g.problem.epilogue.operands:
+        if g.epilogue.operands:
             two = np.maximum(two, (g.chunks > 1) * (step + load + stores))
         separate = np.where(steps == 1, one, (steps - 2) * longer + two)
         if not shared.any():
@@ -219,7 +242,7 @@ class PricedPlan:
             )
         am = (
             g.c_tile * g.chunks
-            + g.result_tile * p.epilogue.tiles
+            + g.result_tile * g.epilogue.tiles
             + (2 * g.result_tile if g.transpose_c else 0)
             + g.b_tile * b_slots
         )
@@ -227,6 +250,7 @@ class PricedPlan:
         owners = g.groups[0] * np.where(masks.share_a, 1, g.groups[1])
         # A core that works alone cannot know what other cores keep in GSM.
         pool = g.b_tile * np.where(masks.b_in_gsm, g.n_blocks * g.k_blocks, 2 * masks.share_b)
+        pool = pool + g.partial_bytes
         in_gsm = (a * owners + pool <= machine.gsm_bytes) & (
             prod(g.groups) > 1 or machine.cores == 1
         )
@@ -243,36 +267,34 @@ class PricedPlan:
         )
         am = (
             am
-            + p.epilogue.broadcasts * g.broadcast_tile
-            + g.result_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue.extra_bytes
+            + g.epilogue.broadcasts * g.broadcast_tile
+            + g.result_tile // ELEMENT_BYTES[p.accumulator] * g.epilogue.extra_bytes
         )
         # Tiles for the next chunk's epilogue while this chunk's are transferred.
-        second = g.result_tile * p.epilogue.tiles
+        second = g.result_tile * g.epilogue.tiles
         rings = np.where(am + g.c_tile * g.chunks + second <= machine.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= machine.am_bytes
         self.deferred_chunks = np.False_
         if masks.shared.any():
             ahead = g.deferred_chunks * np.where(g.k_blocks > 1, 2, 1)
             extra_tiles = (
-                p.epilogue.operands * ahead
-                + (p.epilogue.tiles - p.epilogue.operands) * g.deferred_chunks
-                - p.epilogue.tiles
+                g.epilogue.operands * ahead
+                + (g.epilogue.tiles - g.epilogue.operands) * g.deferred_chunks
+                - g.epilogue.tiles
             )
             results = g.result_tile * (
                 extra_tiles + (g.deferred_chunks - 2 if g.transpose_c else 0)
-            ) + p.epilogue.broadcasts * g.broadcast_tile * (ahead - 1)
+            ) + g.epilogue.broadcasts * g.broadcast_tile * (ahead - 1)
             self.deferred_chunks = (
-                masks.shared
+                (masks.shared & (p.k_groups == 1))
                 & (am + g.c_tile * g.chunks + results <= machine.am_bytes)
                 & (g.row_waves * g.column_waves > FEW_PANELS_PER_CORE)
             )
             rings = np.where(self.deferred_chunks, 2, rings)
             self.overlaps = self.overlaps | self.deferred_chunks
-        return (
-            space,
-            rings,
-            (am <= machine.am_bytes) & (in_gsm | ~masks.share_a) & (pool <= machine.gsm_bytes),
-        )
+        adding = g.c_tile * g.chunks * rings + g.adding_bytes
+        in_am = (am <= machine.am_bytes) & (adding * (p.k_groups > 1) <= machine.am_bytes)
+        return space, rings, in_am & (in_gsm | ~masks.share_a) & (pool <= machine.gsm_bytes)
 
     # --- the cheapest
 
@@ -298,6 +320,7 @@ class PricedPlan:
             chunks=pick(g.chunks),
             row_groups=min(g.groups[0], pick(g.rows)),
             column_groups=min(g.groups[1], pick(g.n_blocks)),
+            k_groups=self.problem.k_groups,
             share=choice.share,
             a_space=_SPACES[pick(self.space)],
             trans_a=bool(pick(self.transfers.trans_a)),
@@ -305,7 +328,7 @@ class PricedPlan:
             b_in_gsm=choice.b_in_gsm,
             split_rows=g.split_rows and (choice.share == "b" or choice.b_in_gsm),
             c_buffers=pick(self.rings),
-            transpose_c=g.transpose_c,
+            transpose_c=self.problem.transpose_c,
             interleave_c=self.problem.interleaved,
             col2im_c=self.problem.col2im is not None,
             deferred_chunks=pick(g.deferred_chunks) if pick(self.deferred_chunks) else 0,

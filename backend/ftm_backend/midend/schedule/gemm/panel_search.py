@@ -9,7 +9,9 @@ hide behind products. The schedule has
   read them there;
 - the loop order, and whether the outer loop's operand stays resident through the inner loop;
 - how a transposed B is read: as dot products, or transposed in AM after it was loaded;
-- whether C is transposed before it is stored.
+- whether C is transposed before it is stored;
+- the parts of k (split-k), each of which is planned as a further batch entry. Example: a 64 x 64 x
+  100000 product has too few panels for 8 cores, and 8 parts of k have enough.
 
 Costs come from ``target.cost_rules``, which the cycle model uses, too.
 """
@@ -17,6 +19,7 @@ Costs come from ``target.cost_rules``, which the cycle model uses, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product as every
 from math import inf, prod
@@ -26,7 +29,6 @@ from ftm_backend.midend.schedule.gemm.panel_cost import CHUNKS, PricedPlan, pric
 from ftm_backend.midend.schedule.gemm.panel_options import PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_search_space import CERTAIN, PanelSearchSpace
 from ftm_backend.midend.schedule.gemm.schedule import BLayout, Schedule, Share
-from ftm_backend.midend.schedule.gemm.split_k_plan import split_plan
 from ftm_backend.midend.schedule.gemm.tiling_problem import TilingProblem
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -52,9 +54,11 @@ all fine sizes are priced."""
 
 DEEP = 4
 """Elements of C for each term of its sums, up to which splitting short sums can pay."""
+FULL = 0.97
+"""Splitting k cannot pay if compute at peak takes this part of the time that it must stay below."""
 SHORTEST_SPLIT = 100
 """Barriers that take as long as the shortest plan that splitting k can improve."""
-SPLIT_K_MARGIN, SPLIT_K_MARGIN_LONG = 0.88, 0.97
+SPLIT_K_MARGIN, SPLIT_K_MARGIN_LONG = 0.95, 0.97
 """A split-k plan must take less than this part of the best plan's time, because of the model's
 error. Short plans need the larger margin."""
 
@@ -66,12 +70,13 @@ def lower_bound(problem: TilingProblem, machine: MachineParameters) -> float:
     All cores compute at peak. DMA transfers single elements where an operand has no contiguous
     group. DDR moves whole granules. A, B and C move once.
     """
-    if _is_short(problem, machine):  # then the search is limited to the coarse grids
+    if _is_short(problem, machine) and not _may_split(problem, machine, inf):
+        # The search is limited to the coarse grids.
         least = min(grid.least_cycles for grid in _coarse(problem, machine, True))
         if least < inf:
             return least
     batch, m, n, k = (prod(extents) for extents in (problem.batch, problem.m, problem.n, problem.k))
-    computing = batch * m * n * k / (machine.fma_units * machine.lanes(problem.accumulator))
+    computing = batch * m * n * k / _peak(problem, machine)
     elements, moved = 0.0, 0.0
     for operand, count in (
         (problem.a, 0 if problem.a_windows else batch * m * k),
@@ -93,31 +98,44 @@ def panel_schedule(problem: TilingProblem, machine: MachineParameters) -> Schedu
 
     None if no tiles fit the scratchpads.
     """
-    found = _search(problem, machine, True) or _search(problem, machine, False)
-    if found is None:
+    whole = _search(problem, machine, True) or _search(problem, machine, False)
+    if whole is None:
         return None
-    priced, number = found
-    whole = priced.schedule(number)
-    if not _is_worth_splitting(problem, machine, whole.cycles):
-        return whole
     margin = SPLIT_K_MARGIN_LONG if whole.cycles > LONG else SPLIT_K_MARGIN
-    return split_plan(problem, machine, margin * whole.cycles) or whole
+    return _split(problem, machine, margin * whole.cycles) or whole
 
 
-def _is_worth_splitting(problem: TilingProblem, machine: MachineParameters, cycles: float) -> bool:
-    """Whether split-k plans are compared with one that takes so many cycles.
+def _split(problem: TilingProblem, machine: MachineParameters, limit: float) -> Schedule | None:
+    """Return the cheapest schedule that splits k and takes fewer than ``limit`` cycles, if any."""
+    if not _may_split(problem, machine, limit):
+        return None
+    best = None
+    for parts in range(machine.cores, 1, -1):
+        if machine.cores % parts == 0:
+            found = _search(replace(problem, k_groups=parts), machine, True, limit)
+            if found is not None and found.cycles < limit:
+                best, limit = found, found.cycles
+    return best
 
-    For a short problem this takes longer than it saves, unless k is long and C small.
+
+def _may_split(problem: TilingProblem, machine: MachineParameters, limit: float) -> bool:
+    """Whether k can be split, and this may save more time than the search takes.
+
+    It saves nothing if compute at peak takes most of the ``limit``. For a short problem it saves
+    less than the search takes, unless k is long and C small.
     """
-    if not _is_short(problem, machine):
-        return True
-    is_deep = DEEP * prod(problem.k) >= prod(problem.m) * prod(problem.n)
-    return is_deep and cycles > SHORTEST_SPLIT * machine.barrier_cycles
+    if not problem.can_split_k or problem.col2im is not None or problem.interleaved:
+        return False
+    c, k = prod(problem.m) * prod(problem.n), prod(problem.k)
+    peak = prod(problem.batch) * c * k / _peak(problem, machine) / machine.cores
+    if peak > FULL * limit or not _is_short(problem, machine):
+        return peak <= FULL * limit
+    return DEEP * k >= c and limit > SHORTEST_SPLIT * machine.barrier_cycles
 
 
 def _search(
-    problem: TilingProblem, machine: MachineParameters, quanta: bool
-) -> tuple[PricedPlan, int] | None:
+    problem: TilingProblem, machine: MachineParameters, quanta: bool, least: float = inf
+) -> Schedule | None:
     """Search for the cheapest sizes of the best choice.
 
     A coarse grid of sizes selects the promising choices. Fine sizes whose compute alone exceeds a
@@ -127,17 +145,18 @@ def _search(
         problem: The contraction.
         machine: The target.
         quanta: Whether sizes are multiples of the micro-kernel's.
+        least: Cycles of the best schedule so far.
 
     Returns:
-        A set of priced plans and the index of the best one; None if nothing fits.
+        The schedule; None if nothing fits, or all coarse sizes take longer than ``least``.
     """
     grids = _coarse(problem, machine, quanta)
-    coarse_plans, least = _search_coarsely(problem, machine, grids)
-    if least == inf:
+    coarse_plans, least = _search_coarsely(problem, machine, grids, least)
+    if not coarse_plans:
         return None
     coarse_plans.sort(key=lambda each: each[:3])
     if _is_short(problem, machine):
-        return coarse_plans[0][3], coarse_plans[0][2]
+        return coarse_plans[0][3].schedule(coarse_plans[0][2])
     promising: dict[int, list[PanelChoice]] = {}
     for cycles, position, number, priced in coarse_plans[:PROMISING]:
         if cycles <= _limit(least, False):
@@ -153,15 +172,24 @@ def _limit(least: float, short: bool) -> float:
 
 
 def _search_coarsely(
-    problem: TilingProblem, machine: MachineParameters, grids: Sequence[PanelSearchSpace]
+    problem: TilingProblem,
+    machine: MachineParameters,
+    grids: Sequence[PanelSearchSpace],
+    least: float,
 ) -> tuple[list[tuple[float, int, int, PricedPlan]], float]:
     """Price the coarse grids that may have a promising plan.
+
+    Args:
+        problem: The contraction.
+        machine: The target.
+        grids: The coarse grids.
+        least: Cycles of the best schedule so far.
 
     Returns:
         For each plan its cycles, the index of its grid, the index of its choice, and the priced
         plans that it is one of; and the least cycles.
     """
-    least, by_cycles = inf, sorted(range(len(grids)), key=lambda at: grids[at].least_cycles)
+    by_cycles = sorted(range(len(grids)), key=lambda at: grids[at].least_cycles)
     short = _is_short(problem, machine)
     found: list[tuple[float, int, int, PricedPlan]] = []
     for position in by_cycles:
@@ -189,7 +217,7 @@ def _search_finely(
     grids: Sequence[PanelSearchSpace],
     promising: dict[int, list[PanelChoice]],
     least: float,
-) -> tuple[PricedPlan, int] | None:
+) -> Schedule | None:
     """Search fine sizes of the promising choices of each grid.
 
     Args:
@@ -218,7 +246,7 @@ def _search_finely(
         if best is None or priced.best[number] < best[0]:
             best = priced.best[number], priced, number
             limit = best[0]
-    return None if best is None or best[0] == inf else best[1:]
+    return None if best is None or best[0] == inf else best[1].schedule(best[2])
 
 
 @lru_cache(maxsize=4)
@@ -235,27 +263,32 @@ def _coarse(
 
 
 def _grids(problem: TilingProblem, machine: MachineParameters) -> list[tuple[int, int]]:
-    """Return the candidate grids of cores: all cores, and a single one for short problems."""
-    cores = machine.cores
-    rows = prod(problem.batch) * cost_rules.pieces(prod(problem.m), machine.mm_rows)
+    """Return the candidate grids of cores: all cores, and a single one for short problems.
+
+    Parts of k belong to different cores: a core with two of them would have one longer part.
+    """
+    cores, parts = machine.cores, problem.k_groups
+    rows = problem.entries * cost_rules.pieces(prod(problem.m), machine.mm_rows)
     columns = cost_rules.pieces(prod(problem.n), cost_rules.DOT_COLUMNS)
     found = [
         (g, cores // g)
         for g in range(1, cores + 1)
-        if cores % g == 0 and g < 2 * rows and cores // g < 2 * columns
+        if cores % g == 0 and g % parts == 0 and g < 2 * rows and cores // g < 2 * columns
     ]
     if _is_short(problem, machine):
-        found = [(1, 1), *(groups for groups in found if 1 in groups)]
-    return sorted({*found} or {(1, 1)})
+        found = [(1, 1)] * (parts == 1) + [groups for groups in found if 1 in groups]
+    return sorted({*found} or ({(1, 1)} if parts == 1 else ()))
 
 
 def _is_short(problem: TilingProblem, machine: MachineParameters) -> bool:
     """Whether one core at peak takes less time than barriers and latencies matter."""
     products = prod(problem.batch) * prod(problem.m) * prod(problem.n) * prod(problem.k)
-    return (
-        products / (machine.fma_units * machine.lanes(problem.accumulator))
-        < 100 * machine.barrier_cycles * machine.cores
-    )
+    return products / _peak(problem, machine) < 100 * machine.barrier_cycles * machine.cores
+
+
+def _peak(problem: TilingProblem, machine: MachineParameters) -> int:
+    """Return the multiplications of a core in a cycle."""
+    return machine.fma_units * machine.lanes(problem.accumulator)
 
 
 def _b_forms(problem: TilingProblem) -> tuple[BLayout, ...]:
@@ -268,8 +301,8 @@ def _b_forms(problem: TilingProblem) -> tuple[BLayout, ...]:
 
 
 def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelChoice]:
-    b_is_constant = not problem.b.batched or prod(problem.batch) == 1
-    shares = _shares(problem, groups, b_is_constant)
+    b_is_constant = problem.b_is_constant
+    shares = _shares(problem, groups)
     has_b_alone = b_is_constant and groups[0] > 1 and not problem.b_prologue.tiles
     for share, m_outer in every(shares, (True, False)):
         if m_outer or (b_is_constant and share != "b"):
@@ -279,7 +312,7 @@ def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelC
         yield PanelChoice(share, m_outer, False, False)
 
 
-def _shares(problem: TilingProblem, groups: tuple[int, int], b_is_constant: bool) -> list[Share]:
+def _shares(problem: TilingProblem, groups: tuple[int, int]) -> list[Share]:
     """Return the operands that cores may share (`Schedule.share`)."""
     # Cores that do not share A each load it: this can only pay for a small A.
     alone = (
@@ -291,6 +324,7 @@ def _shares(problem: TilingProblem, groups: tuple[int, int], b_is_constant: bool
     if groups[1] > 1 and not problem.a_prologue.tiles:
         shares.append("a")
     # B is shared by all cores: with several columns, cores would have different blocks of it.
-    if groups[1] == 1 and groups[0] > 1 and b_is_constant and not problem.b_prologue.tiles:
+    has_b_alone = problem.b_is_constant and not problem.b_prologue.tiles
+    if groups[1] == 1 and groups[0] > 1 and has_b_alone:
         shares.append("b")
     return shares

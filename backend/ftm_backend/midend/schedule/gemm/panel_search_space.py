@@ -13,14 +13,13 @@ import numpy as np
 
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import (
     CandidateSizes,
-    Cuts,
     axis,
     cuts_of,
     tile_extents,
 )
 from ftm_backend.midend.schedule.gemm.core_partition import BlockExtents
 from ftm_backend.midend.schedule.gemm.schedule import BLayout
-from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut, TilingProblem
+from ftm_backend.midend.schedule.gemm.tiling_problem import EpilogueTraffic, TileCut, TilingProblem
 from ftm_backend.midend.schedule.gemm.traffic_model import (
     box_cycles,
     box_traffic,
@@ -53,8 +52,6 @@ class PanelSearchSpace:
     """
 
     size_indices: tuple[np.ndarray, ...]
-    k_groups = 1
-    """Parts of k that different cores compute."""
 
     def __init__(
         self,
@@ -74,15 +71,10 @@ class PanelSearchSpace:
             sampling: Density of the candidates.
         """
         self.problem, self.machine, self.groups, self.b_layout = problem, machine, groups, b_layout
-        self.batch = prod(problem.batch)
         rows, columns = groups
         accumulator = problem.accumulator
-        self.transpose_c = (
-            problem.interleaved
-            or problem.col2im is not None
-            or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
-        )
-        self.cuts = self._cuts(sampling)
+        self.transpose_c, self.epilogue = problem.transpose_c, problem.epilogue
+        self.cuts = cuts_of(problem, machine, groups, b_layout == "dot", sampling)
         (ms, ns, ks) = self.cuts
         self.m_extents = BlockExtents(ms, problem.m, 0)
         self.n_extents = BlockExtents(ns, problem.n, 2, problem.col2im is not None)
@@ -92,18 +84,18 @@ class PanelSearchSpace:
         self.k_tile = self.k_extents.full
         m_blocks = self.m_extents.blocks
         self.n_blocks = self.n_extents.blocks
-        self.k_blocks = self.k_extents.blocks
+        self.k_blocks = cost_rules.pieces(self.k_extents.blocks, problem.k_groups)
         self._set_windows(ms, ks)
-        self.panels = self._panel_count(m_blocks, sampling)
+        self.panels = cost_rules.pieces(m_blocks, np.minimum(axis(sampling.chunks, 1), m_blocks))
         self.chunks = cost_rules.pieces(m_blocks, self.panels)
         # chunks that a deferred epilogue finishes in each step of the next panel
         self.deferred_chunks = cost_rules.pieces(self.chunks, self.k_blocks)
-        self.rows = self.panels * self.batch
+        self.rows = self.panels * problem.entries
         self.row_waves = cost_rules.pieces(self.rows, rows)
         self.column_waves = cost_rules.pieces(self.n_blocks, columns)
         self.m_extents.set_busiest(self.row_waves * self.chunks)
         self.n_extents.set_busiest(self.column_waves)
-        self.k_extents.set_busiest(cost_rules.pieces(self.k_blocks, self.k_groups))
+        self.k_extents.set_busiest(self.k_blocks)
         spared = self.row_waves // self.panels * (self.panels * self.chunks - m_blocks)
         self.mean_chunks = self.chunks - spared / self.row_waves  # mean number of chunks of a panel
         self._set_busy_groups()
@@ -117,31 +109,21 @@ class PanelSearchSpace:
             else self.c_tile
         )
         self.b_tile = slot_bytes(self.k_tile, self.n_tile, ELEMENT_BYTES[problem.a.dtype])
+        self.adding_cycles: Numbers = 0.0
+        self.adding_bytes: Numbers = 0
+        self.partial_bytes: Numbers = 0
+        if problem.k_groups > 1:
+            self._set_adding(m_blocks * self.n_blocks)
         computing = (
             self.row_waves
             * self.column_waves
             * (self.k_blocks * self.matrix + self.epilogue_cycles)
         )
-        cycles_floor = np.maximum(computing, CERTAIN * self._traffic_floor())
+        cycles_floor = np.maximum(computing, CERTAIN * self._traffic_floor()) + self.adding_cycles
         self.cycles_floor = np.where(
             self.c_tile * self.chunks + 2 * self.b_tile <= machine.am_bytes, cycles_floor, inf
         )
-        self.least_cycles = float(self.cycles_floor.min())
-
-    def _cuts(self, sampling: CandidateSizes) -> Cuts:
-        """Return the candidate cuts of m, n and k."""
-        return cuts_of(
-            self.problem,
-            self.machine,
-            self.groups,
-            self.b_layout == "dot",
-            self.transpose_c,
-            sampling,
-        )
-
-    def _panel_count(self, m_blocks: Numbers, sampling: CandidateSizes) -> Numbers:
-        """Return the number of row panels of a batch entry."""
-        return cost_rules.pieces(m_blocks, np.minimum(axis(sampling.chunks, 1), m_blocks))
+        self.least_cycles = float(self.cycles_floor.min(initial=inf))
 
     def _col2im_extents(self) -> tuple[Numbers, Numbers]:
         """Return the channels of a col2im block and the elements of its feature maps."""
@@ -326,6 +308,47 @@ class PanelSearchSpace:
             machine.issue_cycles + scalar + self.body + transforming
         )
 
+    def _set_adding(self, blocks: Numbers) -> None:
+        """Set the cycles and AM bytes to add up partial sums, and move the epilogue there.
+
+        Each block of C belongs to one core, which reads the block's partial sums from GSM, adds
+        them up, applies the epilogue and stores the block. Panels go to GSM instead.
+
+        Args:
+            blocks: Chunks of C by blocks of columns of a batch entry.
+        """
+        p, machine, epilogue = self.problem, self.machine, self.epilogue
+        own = cost_rules.pieces(prod(p.batch) * blocks, machine.cores)
+        busy = prod(p.batch) * blocks / own
+        bandwidth = np.minimum(machine.ddr_bandwidth / busy, machine.core_bandwidth)
+        rate = bandwidth / machine.clock_hz
+        gsm_cycles = self.c_tile / machine.gsm_bytes_per_cycle
+        part = cost_rules.transfer_cycles(machine, 0.0, gsm_cycles * busy, 0.0)
+        vectors = self.m_tile * cost_rules.pieces(self.n_tile, machine.lanes(p.accumulator))
+        adding = 40 + 1.5 * vectors + machine.issue_cycles
+        loads = epilogue.load_fraction * self.epilogue_moved / rate
+        loads = loads + machine.dma_latency * epilogue.loads
+        summing = loads + part + (p.k_groups - 1) * np.maximum(part, adding)
+        summing = summing + self.epilogue_cycles / self.mean_chunks
+        stores = cost_rules.transfer_cycles(machine, self.moved_c / rate, 0.0, self.elements_c)
+        stores = stores + (1 - epilogue.load_fraction) * self.epilogue_moved / rate
+        stores = stores + machine.dma_latency * max(epilogue.tiles - epilogue.operands - 1, 0)
+        self.adding_cycles = (
+            summing + (own - 1) * np.maximum(summing, self.body + stores) + stores
+        ) + 2 * machine.barrier_cycles
+        self.adding_bytes = (
+            self.c_tile * (2 + self.transpose_c + epilogue.tiles)
+            + epilogue.broadcasts * self.broadcast_tile
+            + self.c_tile // ELEMENT_BYTES[p.accumulator] * epilogue.extra_bytes
+        )
+        self.partial_bytes = p.entries * blocks * self.c_tile
+        self.transpose_c, self.epilogue, self.epilogue_moved = False, EpilogueTraffic(), 0.0
+        self.moved_c = 0.0
+        self.elements_c = gsm_cycles * self.busy_row_groups * self.busy_column_groups
+        self.body = 0.0 * self.body
+        storing = machine.issue_cycles + SCALARS["store"] * machine.scalar_latency
+        self.epilogue_cycles = self.mean_chunks * storing
+
     def _traffic_floor(self) -> Numbers:
         """Return a lower bound of the cycles of all transfers.
 
@@ -333,7 +356,7 @@ class PanelSearchSpace:
         core's bandwidth. All cores together move all of them at least once, at the cluster's. The
         sums are those of `PricedPlan`, each term at its minimum.
         """
-        p, machine = self.problem, self.machine
+        machine = self.machine
         columns = np.minimum(self.n_blocks, self.groups[1])
         panels, extra = self.row_waves * self.column_waves, self.epilogue_moved
         moved_a = np.minimum(self.moved_a, self.moved_a_transposed)
@@ -352,7 +375,7 @@ class PanelSearchSpace:
         own_cycles = own_cycles + panels * self.mean_chunks * (
             cycles(self.moved_c, self.elements_c)
             + extra / rate
-            + machine.dma_latency * (p.epilogue.transfers)
+            + machine.dma_latency * self.epilogue.transfers
         )
         total_bytes = (
             self.row_waves * self.k_blocks * self.mean_chunks * moved_a * self.busy_row_groups
@@ -384,9 +407,7 @@ class PanelSearchSpace:
         columns = np.minimum(self.n_blocks, self.groups[1])
         self.busy_row_groups = np.maximum(
             np.minimum(
-                self.batch
-                * prod(p.m)
-                / (self.row_waves * (self.mean_chunks * self.m_extents.mean)),
+                p.entries * prod(p.m) / (self.row_waves * (self.mean_chunks * self.m_extents.mean)),
                 rows,
             ),
             1.0,

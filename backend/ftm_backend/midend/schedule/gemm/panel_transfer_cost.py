@@ -231,7 +231,7 @@ class PanelTransferCost:
     def _set_stores(self) -> None:
         """Set the DMA cycles of a chunk's store with the epilogue's transfers."""
         g, p, machine = self.grid, self.problem, self.machine
-        latency = machine.dma_latency * (p.epilogue.transfers + p.sums)
+        latency = machine.dma_latency * (g.epilogue.transfers + p.sums)
 
         def store(rate: Numbers) -> Numbers:
             return self._cycles(g.moved_c, g.elements_c, rate) + g.epilogue_moved / rate + latency
@@ -239,8 +239,8 @@ class PanelTransferCost:
         self.store = self.last_store = store(self.store_rate)
         if self.masks.shared.any():
             self.last_store = np.where(self.masks.shared, store(self.last_rate), self.store)
-        read = g.epilogue_moved * p.epilogue.load_fraction / self.store_rate
-        self.stored = self.store - (read + machine.dma_latency * p.epilogue.loads)
+        read = g.epilogue_moved * g.epilogue.load_fraction / self.store_rate
+        self.stored = self.store - (read + machine.dma_latency * g.epilogue.loads)
         # Load, epilogue and store of a chunk use the same tiles, unless they overlap.
         body = np.where(self._overlaps, 0.0, g.body)
         self.store, self.last_store = self.store + body, self.last_store + body

@@ -72,11 +72,12 @@ class Schedule:
     batch_groups: int = 1
     """Groups of cores that share the batch entries; with depth 2, row groups share them."""
     row_groups: int = 1
-    """Groups of cores that share the row panels."""
+    """Groups of cores that share the row panels of all batch entries and parts of k."""
     column_groups: int = 1
     """Cores of a row group, which share the blocks of columns."""
     k_groups: int = 1
-    """Parts of k (split-k): as many cores compute each panel, and add up partial sums in GSM."""
+    """Parts of k (split-k). Each has panels of its own, whose sums go to GSM and are added up
+    after all products. A part has ``k_steps`` blocks; the last ones may have fewer."""
 
     share: Share = "none"
     a_space: ASpace = "sm"
@@ -114,7 +115,12 @@ class Schedule:
     @property
     def cores(self) -> int:
         """Most cores that have work."""
-        return self.batch_groups * self.row_groups * self.column_groups * self.k_groups
+        return self.batch_groups * self.row_groups * self.column_groups
+
+    @property
+    def k_steps(self) -> int:
+        """Blocks of k of a panel."""
+        return self.k.blocks if self.k_groups == 1 else ceildiv(self.k.blocks, self.k_groups)
 
     @property
     def keeps_a(self) -> bool:
@@ -138,8 +144,8 @@ class Schedule:
 
     @property
     def uses_gsm(self) -> bool:
-        """Whether operands are in GSM."""
-        return self.a_space == "gsm" or self.share == "b" or self.b_in_gsm
+        """Whether operands or partial sums are in GSM."""
+        return self.a_space == "gsm" or self.share == "b" or self.b_in_gsm or self.k_groups > 1
 
     @property
     def is_constant(self) -> bool:
@@ -157,6 +163,8 @@ class Schedule:
         """
         if self.depth not in (1, 2) or not 0 < self.chunks <= self.m.blocks:
             raise ValueError(f"depth is 1 or 2, and chunks is 1 to {self.m.blocks}")
+        if not 0 < self.k_groups <= self.k.blocks:
+            raise ValueError(f"k_groups is 1 to {self.k.blocks}")
         for name, cut, extents in (
             ("m", self.m, problem.m),
             ("n", self.n, problem.n),

@@ -149,12 +149,30 @@ class TilingProblem:
     """Fused prologue that computes blocks of B."""
     can_split_k: bool = False
     """Whether k may be split: C starts at zero, and no epilogue reads indices or sums rows."""
+    k_groups: int = 1
+    """Parts of k (split-k). Each is a further batch entry, and has partial sums in GSM."""
     dynamic_dims: tuple[int, int, int] | None = None
     """The outermost dimension with a symbolic extent in each of m, n and k; None: all are static.
 
     A resident tile inside such a dimension is counted twice: buffers are allocated for
     ``upper_bound``, which is at most twice the hint.
     """
+
+    @property
+    def transpose_c(self) -> bool:
+        """Whether C is transposed before it is stored."""
+        is_transposed = self.c.runs[1] == 0 and self.c.runs[0] > 0
+        return self.interleaved or self.col2im is not None or is_transposed
+
+    @property
+    def entries(self) -> int:
+        """Batch entries, with one for each part of k."""
+        return prod(self.batch) * self.k_groups
+
+    @property
+    def b_is_constant(self) -> bool:
+        """Whether all entries have the same B."""
+        return self.entries == 1 or (self.k_groups == 1 and not self.b.batched)
 
 
 @dataclass(frozen=True)
