@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.target.presets import MachineParameters
 from midend import trace_programs
 from midend.trace_builder import Program, Scalar, Value
@@ -174,7 +175,7 @@ def check(
     trace_programs.check(program, text, *cores, tolerance=tolerance, scaled=False)
 
 
-def joined(program: Program, machine: MachineParameters = M7032) -> list[str]:
+def joined(program: Program, machine: MachineParameters = M7032) -> list[KernelKind]:
     """The kinds of the program's kernels."""
     return [kernel.kind for kernel in after(program, "fuse-attention", machine).kernels]
 

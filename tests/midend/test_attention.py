@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.attention import forward as attention
 from ftm_backend.midend.schedule.attention.forward_tiling import AttentionTiling, attention_plan
 from ftm_backend.midend.schedule.attention.match_forward import AttentionPattern
@@ -21,7 +22,7 @@ from midend.trace_programs import assembly
 
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel(name: str) -> None:
-    assert joined(CASES[name].program())[-1] == "attention"
+    assert joined(CASES[name].program())[-1] == KernelKind.ATTENTION
 
 
 @pytest.mark.one_in(3)
@@ -90,11 +91,13 @@ def test_thin_and_empty(case: Case) -> None:
 def test_weights_that_are_wanted_stay_in_memory() -> None:
     program = Case().program()
     program.returns(*program.results, program.result_of("_softmax"))
-    assert "attention" not in joined(program)
+    assert KernelKind.ATTENTION not in joined(program)
 
 
 def test_a_head_too_wide_for_the_chip_is_left() -> None:
-    assert "attention" not in joined(Case(batch=1, heads=1, m=200, n=200, d=4000, v=4000).program())
+    assert KernelKind.ATTENTION not in joined(
+        Case(batch=1, heads=1, m=200, n=200, d=4000, v=4000).program()
+    )
 
 
 @pytest.mark.parametrize("tokens", [64, 100, 128, 200, 256, 512, 700])

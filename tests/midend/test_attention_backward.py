@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.attention import backward as attention_backward
 from ftm_backend.midend.lowering.attention.backward_workspace import BackwardSizes
 from ftm_backend.midend.schedule.attention.backward_tiling import BackwardTiling, backward_plan
@@ -29,7 +30,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel(name: str) -> None:
-    assert joined(CASES[name].program()) == ["attention-backward"]
+    assert joined(CASES[name].program()) == [KernelKind.ATTENTION_BACKWARD]
 
 
 @pytest.mark.one_in(3)
@@ -86,7 +87,7 @@ def test_every_plan_is_right(
 def test_gradients_stored_by_columns_are_one_kernel() -> None:
     """Autograd writes the gradient of ``k.mT`` as columns."""
     case = replace(CASES["plain"], columns=True)
-    assert joined(case.program()) == ["attention-backward"]
+    assert joined(case.program()) == [KernelKind.ATTENTION_BACKWARD]
     for cores in (1, 3, 8):
         check(case, replace(TIGHT, cores=cores), sorted({1, cores}))
 
@@ -144,14 +145,14 @@ def test_thin_and_empty(sizes: dict[str, int]) -> None:
 def test_slopes_that_are_wanted_stay_in_memory() -> None:
     program = Case(backward=True).program()
     program.returns(program.result_of("_softmax_backward_data"), *program.results)
-    assert "attention-backward" not in joined(program)
+    assert KernelKind.ATTENTION_BACKWARD not in joined(program)
 
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize("name", ["plain", "added mask", "all", "f16"])
 def test_result_and_gradients_are_a_kernel_each(name: str, cores: int) -> None:
     case = replace(CASES[name], both=True)
-    assert joined(case.program()) == ["attention", "attention-backward"]
+    assert joined(case.program()) == [KernelKind.ATTENTION, KernelKind.ATTENTION_BACKWARD]
     check(case, replace(TIGHT, cores=cores), [cores])
     assert_is_read_back(case.program())
 
@@ -160,7 +161,7 @@ def test_weights_that_others_want_are_computed_again() -> None:
     program = Case(backward=True, both=True).program()
     program.returns(program.result_of("_softmax"), *program.results)
     kinds = joined(program)
-    assert kinds[-1] == "attention-backward" and "attention" not in kinds
+    assert kinds[-1] == KernelKind.ATTENTION_BACKWARD and KernelKind.ATTENTION not in kinds
     assert_is_read_back(program)
 
 
@@ -172,7 +173,7 @@ def assert_is_read_back(program: Program) -> None:
 
 
 def test_a_head_too_wide_for_the_chip_is_left() -> None:
-    assert "attention-backward" not in joined(
+    assert KernelKind.ATTENTION_BACKWARD not in joined(
         Case(batch=1, heads=1, m=200, n=200, d=4000, v=4000, backward=True).program()
     )
 

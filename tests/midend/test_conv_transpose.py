@@ -9,6 +9,7 @@ import pytest
 
 from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.retry_policy import Restrictions
 from ftm_backend.midend.schedule.gemm import candidate_tile_sizes, panel_search
 from ftm_backend.midend.schedule.gemm.kernel_schedule import schedule_statements
@@ -137,7 +138,7 @@ def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> Non
     """Where cores share them, their rows are put together on chip."""
     program = gradient("few windows", dtype)
     (made,) = folded(program)
-    found = schedule_statements("fold", [made], M7032)
+    found = schedule_statements(KernelKind.COL2IM, [made], M7032)
     assert found is not None and found.plan is not None
     assert found.plan.split_rows
     run(program, cores)
@@ -173,7 +174,7 @@ def test_a_plan_costs_what_is_charged(side: int, window: int, stride: int) -> No
     """Within 10%; where all is over soon, within 20%."""
     program = square("input", side, window, stride)
     (made,) = folded(program)
-    found = schedule_statements("fold", [made], M7032)
+    found = schedule_statements(KernelKind.COL2IM, [made], M7032)
     assert found is not None and found.plan is not None
     profile = cycle_model.model(assembly(program), machine="m7032", cores=8)
     charged = sum(kernel.cycles for kernel in profile.kernels if kernel.flops)

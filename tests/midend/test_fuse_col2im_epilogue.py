@@ -11,6 +11,7 @@ import pytest
 from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.gemm.kernel_schedule import schedule_statements
 from ftm_backend.midend.transforms.tensor.producer_inlining import is_whole
 from ftm_backend.perf_model import cycle_model
@@ -101,7 +102,7 @@ def test_numbers_that_are_none_pass(cores: int) -> None:
 def test_what_others_read_is_stored_as_it_was() -> None:
     program = masked("3x3 by 2", kept=True)
     kernels = after(program, "fuse-col2im-epilogue").kernels
-    (fold,) = (kernel for kernel in kernels if kernel.kind == "fold")
+    (fold,) = (kernel for kernel in kernels if kernel.kind is KernelKind.COL2IM)
     assert len(fold.statements) == 1, "nothing moved behind the product"
     run(program, 3)
 
@@ -117,10 +118,10 @@ def test_moved_where_it_pays() -> None:
     program = square("input", 56, 3, 2)
     program.returns(program.relu_backward(program.results[0], program.parameters[1]))
     kernels = after(program, "fuse-col2im-epilogue").kernels
-    (fold,) = (k for k in kernels if k.kind == "fold")
+    (fold,) = (k for k in kernels if k.kind is KernelKind.COL2IM)
     assert len(fold.statements) == 2
-    assert not any(k.kind == "nest" for k in kernels)
-    found = schedule_statements("fold", fold.statements, M7032)
+    assert not any(k.kind is KernelKind.LOOP_NEST for k in kernels)
+    found = schedule_statements(KernelKind.COL2IM, fold.statements, M7032)
     assert found is not None and found.plan is not None
     profile = cycle_model.model(assembly(program), machine="m7032", cores=8)
     assert found.plan.cycles == pytest.approx(
@@ -132,7 +133,9 @@ def test_a_consumer_of_the_flattened_gradient_is_another_kernel() -> None:
     program = gradient("dilation 3")  # one image, whose loop may have any coefficient
     (made,) = program.results
     program.returns(program.relu(program.view(made, [math.prod(made.shape)], [1])))
-    folds = [k for k in after(program, "fuse-col2im-epilogue").kernels if k.kind == "fold"]
+    folds = [
+        k for k in after(program, "fuse-col2im-epilogue").kernels if k.kind is KernelKind.COL2IM
+    ]
     assert [len(fold.statements) for fold in folds] in ([], [1])
     assert not is_whole(Affine(0, (1,)), made.shape)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.cost import estimate
 from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
@@ -116,14 +117,15 @@ def test_a_plan_costs_what_is_charged_and_less_than_two_kernels(
     program = update(*sizes)
     made = before(program, "fuse-conv-backward")
     image, weights = (
-        next(k for k in made.kernels if k.kind == kind) for kind in ("fold", "contraction")
+        next(k for k in made.kernels if k.kind == kind)
+        for kind in (KernelKind.COL2IM, KernelKind.CONTRACTION)
     )
     found = match_conv_backward([*image.statements, *weights.statements], M7032)
     assert found is not None
     plan, one, other = (
         plan_conv_backward(found, M7032),
-        estimate("fold", image.statements, M7032),
-        estimate("contraction", weights.statements, M7032),
+        estimate(KernelKind.COL2IM, image.statements, M7032),
+        estimate(KernelKind.CONTRACTION, weights.statements, M7032),
     )
     assert plan is not None and one is not None and other is not None
     profile = cycle_model.model(assembly(program), machine="m7032", cores=8)
@@ -135,7 +137,7 @@ def test_a_plan_costs_what_is_charged_and_less_than_two_kernels(
 def test_large_images_stay_two_kernels() -> None:
     """The windows or the gradients of both do not fit on chip together."""
     kernels = after(update(8, 64, 64, 56), "fuse-conv-backward").kernels
-    assert "gradients" not in [kernel.kind for kernel in kernels]
+    assert KernelKind.CONV_BACKWARD not in [kernel.kind for kernel in kernels]
 
 
 def test_a_plan_counts_the_cores_of_each_trip(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +148,7 @@ def test_a_plan_counts_the_cores_of_each_trip(monkeypatch: pytest.MonkeyPatch) -
     (weights,) = (
         kernel
         for kernel in before(program, "fuse-conv-backward").kernels
-        if kernel.kind == "contraction"
+        if kernel.kind is KernelKind.CONTRACTION
     )
     found = find_schedule(weights.aligned, M7032)
     assert found is not None and found.plan is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index
 from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
@@ -95,7 +96,9 @@ def run(program: Program, kernels: KernelProgram, *cores: int) -> None:
 def test_results(name: str) -> None:
     program = block(**BLOCKS[name])
     kernels = planned(program)
-    assert any(kernel.kind == "computed" for kernel in kernels.kernels), "no image is stored"
+    assert any(kernel.kind is KernelKind.CONTRACTION_WITH_PROLOGUE for kernel in kernels.kernels), (
+        "no image is stored"
+    )
     run(program, kernels, 1, 2, 3, 7, 8)
 
 
@@ -124,14 +127,22 @@ def test_numbers_that_are_none(number: float) -> None:
 def test_a_network_of_large_images_pays() -> None:
     """No kernel stores the feature map, and estimates hold."""
     program = planned(block((8, 64, 56, 56), 64, more=0))
-    (image,) = (k.outputs[0].shape for k in program.kernels if k.kind == "summed")
+    (image,) = (
+        k.outputs[0].shape
+        for k in program.kernels
+        if k.kind is KernelKind.CONTRACTION_WITH_REDUCTION
+    )
     # both results and their gradients
     assert sum(value.shape == image for kernel in program.kernels for value in kernel.outputs) == 4
     charged = {
         k.name: k.cycles
         for k in cycle_model.model(lowered(program), machine="m7032", cores=8).kernels
     }
-    computed = [function for function in program.functions if function.kernel.kind == "computed"]
+    computed = [
+        function
+        for function in program.functions
+        if function.kernel.kind is KernelKind.CONTRACTION_WITH_PROLOGUE
+    ]
     assert len(computed) == 2
     for function in computed:
         kernel = function.kernel

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
 from ftm_backend.perf_model import cycle_model
 from midend.harness import DTYPES, tune
@@ -67,7 +68,9 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_factor(name: str, cores: int) -> None:
     program = product(*CASES[name])
     kernels = planned(program, replace(M7032, cores=cores))
-    assert any(kernel.kind == "computed" for kernel in kernels.kernels) == (cores > 1)
+    assert any(
+        kernel.kind is KernelKind.CONTRACTION_WITH_PROLOGUE for kernel in kernels.kernels
+    ) == (cores > 1)
     check(program, lowered(kernels), *{cores, 3})
 
 
@@ -91,8 +94,8 @@ def test_small_scratchpads(name: str, kilobytes: int) -> None:
 def test_a_network_s_first_weights_pay() -> None:
     """In one kernel, whose estimate the cycle model agrees with."""
     program = planned(product("weights of 7", (8, 64, 112, 112), (8, 3, 224, 224), 2))
-    assert program.kernels[0].kind == "computed"
-    (kernel,) = [k for k in program.kernels if k.kind == "computed"]
+    assert program.kernels[0].kind is KernelKind.CONTRACTION_WITH_PROLOGUE
+    (kernel,) = [k for k in program.kernels if k.kind is KernelKind.CONTRACTION_WITH_PROLOGUE]
     plan = find_schedule(kernel.aligned, kernel.machine, kernel.statements[:-1]).plan
     (charged,) = [
         k.cycles

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
@@ -61,7 +62,11 @@ def layer(
 
 def product(program: Program) -> Kernel:
     """The kernel of the convolution."""
-    return next(k for k in planned(program).kernels if k.kind in ("contraction", "summed"))
+    return next(
+        k
+        for k in planned(program).kernels
+        if k.kind in (KernelKind.CONTRACTION, KernelKind.CONTRACTION_WITH_REDUCTION)
+    )
 
 
 def run(program: Program, cores: int, machine: MachineParameters = M7032) -> None:
@@ -106,7 +111,9 @@ def test_results(name: str, cores: int) -> None:
 def test_types(name: str, dtype: str) -> None:
     """Of types that are summed wider, kernels of their own take the statistics."""
     program = layer(**LAYERS[name], dtype=dtype)
-    assert product(program).kind == ("summed" if dtype == "f64" else "contraction")
+    assert product(program).kind is (
+        KernelKind.CONTRACTION_WITH_REDUCTION if dtype == "f64" else KernelKind.CONTRACTION
+    )
     if dtype == "f64":
         run(program, 3)
 
@@ -116,7 +123,7 @@ def test_types(name: str, dtype: str) -> None:
 def test_elements_far_from_zero_keep_their_variance(cores: int) -> None:
     """Squares are of the deviations from the mean of a part."""
     program = layer(**LAYERS["bias"], offset=1000.0)
-    assert product(program).kind == "summed"
+    assert product(program).kind is KernelKind.CONTRACTION_WITH_REDUCTION
     text = lowered(planned(program))
     check(program, text, cores, tolerance=200 * TOLERANCE["f32"])
 
@@ -137,7 +144,7 @@ def test_other_machines(machine: str) -> None:
 def test_a_network_of_large_images_takes_statistics_of_its_first_layer_there() -> None:
     """And the kernel takes the time that was planned."""
     program = planned(layer((8, 3, 224, 224), 64, window=7, stride=2))
-    (kernel,) = (k for k in program.kernels if k.kind == "summed")
+    (kernel,) = (k for k in program.kernels if k.kind is KernelKind.CONTRACTION_WITH_REDUCTION)
     found = find_schedule(kernel.aligned, M7032, sums=2)
     assert found is not None and found.plan is not None
     profile = cycle_model.model(lowered(program), machine="m7032", cores=8)
@@ -148,4 +155,4 @@ def test_a_network_of_large_images_takes_statistics_of_its_first_layer_there() -
 def test_what_is_normalized_where_it_is_summed_is_read_once() -> None:
     """A kernel that holds all of a channel sums it without reading it for that."""
     program = planned(layer(**LAYERS["3x3"], normalized=True))
-    assert not any(k.kind == "summed" for k in program.kernels)
+    assert not any(k.kind is KernelKind.CONTRACTION_WITH_REDUCTION for k in program.kernels)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target.presets import MachineParameters
 from midend.harness import TOLERANCE, tune
@@ -32,7 +33,7 @@ def sums(dims: tuple[int, ...] = (), **given: Any) -> Program:
 
 def is_joined(program: Program, machine: MachineParameters = SMALL) -> bool:
     kernels = after(program, "fuse-pool-reduction", machine).kernels
-    return any(kernel.kind == "summed-strips" for kernel in kernels)
+    return any(kernel.kind is KernelKind.LINE_BUFFER_WITH_REDUCTION for kernel in kernels)
 
 
 def run(program: Program, *cores: int, **machine: int) -> None:

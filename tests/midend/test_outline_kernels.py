@@ -17,6 +17,7 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.frontend import lower
 from ftm_backend.ir.tile.program import TileProgram
 from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.lowering import lower_kernels
 from ftm_backend.midend.transforms.memory.outline_kernels import KernelCall, OutlinedFunction
@@ -82,7 +83,10 @@ def test_what_differs_is_not_shared(step: Callable[..., Any], functions: int | N
     keys = [function.key for function in program.functions]
     assert len(set(keys)) == len(keys)
     if functions is not None:
-        assert len([f for f in program.functions if f.kernel.kind != "nest"]) == functions
+        assert (
+            len([f for f in program.functions if f.kernel.kind is not KernelKind.LOOP_NEST])
+            == functions
+        )
 
 
 def test_scalars_are_parameters() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ftm_backend.ir.linalg.function import Statement
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from midend.harness import tune
 from midend.test_fold_pad_into_load import padded
@@ -75,4 +76,4 @@ def test_what_else_reads_the_factor_does_not_take_the_copy_in() -> None:
     weights = program.parameters[2]
     half = program.call("mul.Scalar", self=weights, other=0.5)
     kernels = after(program.returns(*program.results, half), "fuse-ops").kernels
-    assert [kernel.kind for kernel in kernels].count("nest") == 2
+    assert [kernel.kind for kernel in kernels].count(KernelKind.LOOP_NEST) == 2

@@ -18,6 +18,7 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Operand
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import KernelModule
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.kernel_ir.verifier import verify_kernels
 from ftm_backend.midend.lowering.registry import LOWERINGS
 from ftm_backend.midend.retry_policy import Restrictions, after_kernel
@@ -122,10 +123,10 @@ def test_a_pass_is_left_out(
 def test_statements_get_kernels_of_their_own(
     monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]
 ) -> None:
-    nest = LOWERINGS["nest"]
+    nest = LOWERINGS[KernelKind.LOOP_NEST]
     monkeypatch.setitem(
         LOWERINGS,
-        "nest",
+        KernelKind.LOOP_NEST,
         replace(nest, lower=lambda k, b: fail() if len(k.statements) > 2 else nest.lower(k, b)),
     )
     check(largest, "host", 2)
@@ -173,7 +174,9 @@ def test_what_cannot_be_undone_is_a_short_error(
     def always(kernel: object, b: object) -> None:
         raise ValueError("x" * 1_000_000)
 
-    monkeypatch.setitem(LOWERINGS, "contraction", replace(LOWERINGS["contraction"], lower=always))
+    monkeypatch.setitem(
+        LOWERINGS, KernelKind.CONTRACTION, replace(LOWERINGS[KernelKind.CONTRACTION], lower=always)
+    )
     with pytest.raises(driver.CompileError, match="compiling failed at stage 'tiles'") as caught:
         driver.compile(str(made(summed)), CompileOptions(machine="m7032", cores=2))
     assert len(str(caught.value)) < 10_000

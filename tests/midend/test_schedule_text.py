@@ -49,13 +49,15 @@ def test_kernels_of_a_text_compile_to_the_same_program(machine: str) -> None:
     assert driver.run_from("fuse-ops", kernels(machine, 8), "asm", options(machine, 8)) == wanted
 
 
-@pytest.mark.parametrize("kinds", ["summed, computed", "fold"])
+@pytest.mark.parametrize(
+    "kinds", ["contraction-with-reduction, contraction-with-prologue", "col2im"]
+)
 def test_schedules_of_prologues_sums_and_col2im_are_read_back(kinds: str) -> None:
     trace = str(square("input", 28, 3, 2))
-    if kinds != "fold":
+    if kinds != "col2im":
         trace = (Path(__file__).parents[1] / "golden/conv_prologue.trace").read_text()
     text = str(driver.run_from("trace", trace, "outline-kernels", options("m7032", 8)))
-    assert ", ".join(re.findall(r'kind = "(\w+)".* schedule = "depth=2 ', text)) == kinds
+    assert ", ".join(re.findall(r'kind = "([\w-]+)".* schedule = "depth=2 ', text)) == kinds
     wanted = driver.run_from("trace", trace, "asm", options("m7032", 8))
     assert driver.run_from("outline-kernels", text, "asm", options("m7032", 8)) == wanted
 
@@ -111,6 +113,12 @@ def test_a_schedule_of_another_contraction_is_refused(
         driver.run_from("fuse-ops", text, "asm", options("m7032", 4))
 
 
+def test_an_unknown_kind_of_kernel_is_refused() -> None:
+    text = kernels("m7032", 4).replace('kind = "contraction"', 'kind = "product"')
+    with pytest.raises(driver.CompileError, match="no kind of kernel 'product': use one of loop-"):
+        driver.run_from("fuse-ops", text, "asm", options("m7032", 4))
+
+
 def test_a_schedule_that_does_not_fit_on_chip_is_refused() -> None:
     """Instead of a plan with smaller blocks."""
     trace = TRACE.replace("300", "3000").replace("200", "2000").replace("260", "2600")
@@ -127,7 +135,7 @@ def test_a_kernel_with_a_schedule_of_its_own_is_not_fused() -> None:
     edited = re.sub(r" chunks=\d+| c_buffers=\d", "", text)
     kinds = [
         re.findall(
-            r'kind = "(summed|computed)"',
+            r'kind = "(contraction-with-\w+)"',
             str(driver.run_from("fuse-ops", source, "outline-kernels", options("m7032", 8))),
         )
         for source in (text, edited)

@@ -8,6 +8,7 @@ from math import inf
 
 import pytest
 
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.gemm import contraction_schedule, panel_search
 from ftm_backend.midend.schedule.gemm.schedule import Schedule, Share
 from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TileCut, TilingProblem
@@ -149,7 +150,7 @@ def test_factors_that_are_computed(
     tune(monkeypatch, fuse_gemm_prologue="fuse")
     program = test_fuse_gemm_prologue.product(*test_fuse_gemm_prologue.CASES[name])
     kernels = planned(program)
-    assert any(kernel.kind == "computed" for kernel in kernels.kernels)
+    assert any(kernel.kind is KernelKind.CONTRACTION_WITH_PROLOGUE for kernel in kernels.kernels)
     check(program, lowered(kernels), cores)
     assert any(problem.b_prologue.tiles for problem in always)
 
@@ -164,7 +165,7 @@ def gradient(shape: tuple[int, ...]) -> tuple[Schedule, float]:
     plans = [
         contraction_schedule.find_schedule(kernel.aligned, M7032).plan
         for kernel in planned(program).kernels
-        if kernel.kind == "contraction"
+        if kernel.kind is KernelKind.CONTRACTION
     ]
     (plan,) = plans
     assert plan is not None

@@ -3,9 +3,9 @@
 // The gather can fault, and the negated input may take over the input's memory: it waits until nothing can fault any more.
 // CHECK-LABEL: func.func @main
 // CHECK: tensor.extract
-// CHECK: {kind = "rows", faults}
+// CHECK: {kind = "gather-scatter", faults}
 // CHECK: arith.negf
-// CHECK: {kind = "nest"
+// CHECK: {kind = "loop-nest"
 // CHECK-NOT: faults
 // CHECK: return
 
@@ -19,7 +19,7 @@ module attributes {ftm.stage = "fuse-ops"} {
         linalg.yield %2 : f32
       } -> tensor<16x32xf32>
       "ftm.yield"(%1) : (tensor<16x32xf32>) -> ()
-    }) {kind = "nest", one_core} : () -> (tensor<16x32xf32>)
+    }) {kind = "loop-nest", one_core} : () -> (tensor<16x32xf32>)
     %14 = "ftm.kernel"() ({
       %4 = tensor.empty() : tensor<6x32xf32>
       %6 = arith.constant 32 : i64
@@ -35,7 +35,7 @@ module attributes {ftm.stage = "fuse-ops"} {
         linalg.yield %13 : f32
       } -> tensor<6x32xf32>
       "ftm.yield"(%5) : (tensor<6x32xf32>) -> ()
-    }) {kind = "rows"} : () -> (tensor<6x32xf32>)
+    }) {kind = "gather-scatter"} : () -> (tensor<6x32xf32>)
     return %3, %14 : tensor<16x32xf32>, tensor<6x32xf32>
   }
 }

@@ -41,7 +41,7 @@ module attributes {ftm.stage = "fuse-ops"} {
         linalg.yield %16 : f32
       } -> tensor<64x300xf32> loc("softmax#0")
       "ftm.yield"(%13) : (tensor<64x300xf32>) -> ()
-    }) {kind = "nest"} : () -> (tensor<64x300xf32>)
+    }) {kind = "loop-nest"} : () -> (tensor<64x300xf32>)
     return %17 : tensor<64x300xf32>
   }
 }

@@ -21,7 +21,7 @@ module attributes {ftm.stage = "fuse-ops"} {
         linalg.yield %3 : f32
       } -> tensor<1x2x64x32xf32> loc("mul#0")
       "ftm.yield"(%1) : (tensor<1x2x64x32xf32>) -> ()
-    }) {kind = "nest", one_core} : () -> (tensor<1x2x64x32xf32>)
+    }) {kind = "loop-nest", one_core} : () -> (tensor<1x2x64x32xf32>)
     %11 = "ftm.kernel"() ({
       %5 = "ftm.view"(%4) {offset = 0 : i64, strides = array<i64: 2048, 32, 1>} : (tensor<1x2x64x32xf32>) -> tensor<2x64x32xf32>
       %6 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 4096, 1, 32>} : (tensor<1x2x128x32xf32>) -> tensor<2x32x128xf32>
@@ -81,7 +81,7 @@ module attributes {ftm.stage = "fuse-ops"} {
         linalg.yield %42 : f32
       } -> tensor<1x2x64x128xf32> loc("softmax_backward_data#5")
       "ftm.yield"(%31, %40) : (tensor<1x2x64x128xf32>, tensor<1x2x64x128xf32>) -> ()
-    }) {kind = "nest"} : () -> (tensor<1x2x64x128xf32>, tensor<1x2x64x128xf32>)
+    }) {kind = "loop-nest"} : () -> (tensor<1x2x64x128xf32>, tensor<1x2x64x128xf32>)
     %49 = "ftm.kernel"() ({
       %44 = "ftm.view"(%43#0) {offset = 0 : i64, strides = array<i64: 8192, 1, 128>} : (tensor<1x2x64x128xf32>) -> tensor<2x128x64xf32>
       %45 = arith.constant 0.0 : f32

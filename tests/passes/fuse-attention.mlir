@@ -49,7 +49,7 @@ module attributes {ftm.stage = "fuse-ops"} {
         linalg.yield %21 : f32
       } -> tensor<2x64x128xf32>
       "ftm.yield"(%18) : (tensor<2x64x128xf32>) -> ()
-    }) {kind = "nest"} : () -> (tensor<2x64x128xf32>)
+    }) {kind = "loop-nest"} : () -> (tensor<2x64x128xf32>)
     %27 = "ftm.kernel"() ({
       %23 = arith.constant 0.0 : f32
       %24 = tensor.empty() : tensor<2x64x32xf32>

@@ -6,7 +6,7 @@
 // CHECK-NEXT: "ftm.conv_transpose"
 // CHECK-NOT: "ftm.kernel"
 // CHECK: arith.select
-// CHECK: {kind = "fold", schedule = "depth=2 {{.*}}"} : () -> (tensor<16x64x56x56xf32>)
+// CHECK: {kind = "col2im", schedule = "depth=2 {{.*}}"} : () -> (tensor<16x64x56x56xf32>)
 // CHECK-NOT: "ftm.kernel"
 
 module attributes {ftm.stage = "fuse-conv-backward"} {
@@ -14,7 +14,7 @@ module attributes {ftm.stage = "fuse-conv-backward"} {
     %1 = "ftm.kernel"() ({
       %0 = "ftm.conv_transpose"(%arg0, %arg2) {stride = "2,2", dilation = "1,1", padding = "1,1"} : (tensor<16x128x28x28xf32>, tensor<128x64x3x3xf32>) -> tensor<16x64x56x56xf32>
       "ftm.yield"(%0) : (tensor<16x64x56x56xf32>) -> ()
-    }) {kind = "fold"} : () -> (tensor<16x64x56x56xf32>)
+    }) {kind = "col2im"} : () -> (tensor<16x64x56x56xf32>)
     %7 = "ftm.kernel"() ({
       %2 = tensor.empty() : tensor<16x64x56x56xf32>
       %4 = arith.constant 0.0 : f32
@@ -25,7 +25,7 @@ module attributes {ftm.stage = "fuse-conv-backward"} {
         linalg.yield %6 : f32
       } -> tensor<16x64x56x56xf32>
       "ftm.yield"(%3) : (tensor<16x64x56x56xf32>) -> ()
-    }) {kind = "nest"} : () -> (tensor<16x64x56x56xf32>)
+    }) {kind = "loop-nest"} : () -> (tensor<16x64x56x56xf32>)
     return %7 : tensor<16x64x56x56xf32>
   }
 }

@@ -6,7 +6,7 @@
 // CHECK: "ftm.conv_transpose"(%arg0, %arg2)
 // CHECK: linalg.generic
 // CHECK: arith.subf
-// CHECK: }) {kind = "gradients"}
+// CHECK: }) {kind = "conv-backward"}
 // CHECK-NOT: "ftm.kernel"
 // CHECK: return %[[KERNEL]]#0, %[[KERNEL]]#1, %[[KERNEL]]#2
 
@@ -15,7 +15,7 @@ module attributes {ftm.stage = "fuse-attention"} {
     %1 = "ftm.kernel"() ({
       %0 = "ftm.conv_transpose"(%arg0, %arg2) {stride = "1,1", dilation = "1,1", padding = "1,1"} : (tensor<16x512x1x1xf32>, tensor<512x512x3x3xf32>) -> tensor<16x512x1x1xf32>
       "ftm.yield"(%0) : (tensor<16x512x1x1xf32>) -> ()
-    }) {kind = "fold"} : () -> (tensor<16x512x1x1xf32>)
+    }) {kind = "col2im"} : () -> (tensor<16x512x1x1xf32>)
     %2 = "ftm.border"(%arg1) {low = array<i64: 0, 0, 1, 1>} : (tensor<16x512x1x1xf32>) -> tensor<16x512x3x3xf32>
     %23:2 = "ftm.kernel"() ({
       %3 = "ftm.view"(%2) {offset = 0 : i64, strides = array<i64: 9, 3, 1, 4608, 0, 0>} : (tensor<16x512x3x3xf32>) -> tensor<512x3x3x16x1x1xf32>

@@ -4,14 +4,14 @@
 // kernel of the first convolution, and the image has no kernel: who multiplies it, or asks where it is positive, computes it.
 // CHECK-LABEL: func.func @main
 // CHECK: linalg.conv_2d_nchw_fchw
-// CHECK: {kind = "summed", schedule = "depth=2 {{.*}}"}
-// CHECK: kind = "nest"
+// CHECK: {kind = "contraction-with-reduction", schedule = "depth=2 {{.*}}"}
+// CHECK: kind = "loop-nest"
 // CHECK: arith.maximumf
-// CHECK: {kind = "computed", schedule = "depth=2 {{.*}}"}
+// CHECK: {kind = "contraction-with-prologue", schedule = "depth=2 {{.*}}"}
 // CHECK: arith.maximumf
-// CHECK: {kind = "fold", schedule = "depth=2 {{.*}}"}
+// CHECK: {kind = "col2im", schedule = "depth=2 {{.*}}"}
 // CHECK: arith.maximumf
-// CHECK: {kind = "computed", schedule = "depth=2 {{.*}}"}
+// CHECK: {kind = "contraction-with-prologue", schedule = "depth=2 {{.*}}"}
 
 module attributes {ftm.stage = "fuse-gemm-prologue"} {
   func.func @main(%arg0: tensor<2x4x24x24xf32>, %arg1: tensor<8x4x3x3xf32>, %arg2: tensor<8xf32>, %arg3: tensor<8xf32>, %arg4: tensor<8xf32>, %arg5: tensor<8xf32>, %arg6: tensor<11x8x3x3xf32>, %arg7: tensor<2x11x24x24xf32>) -> (tensor<2x11x24x24xf32>, tensor<11x8x3x3xf32>, tensor<2x8x24x24xf32>) attributes {ftm.inputs = ["f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32"], ftm.outputs = ["f32", "f32", "f32"]} {
@@ -78,7 +78,7 @@ module attributes {ftm.stage = "fuse-gemm-prologue"} {
         linalg.yield %37 : f32
       } -> tensor<2x8x24x24xf32>
       "ftm.yield"(%36) : (tensor<2x8x24x24xf32>) -> ()
-    }) {kind = "nest"} : () -> (tensor<2x8x24x24xf32>)
+    }) {kind = "loop-nest"} : () -> (tensor<2x8x24x24xf32>)
     %39 = "ftm.border"(%38) {low = array<i64: 0, 0, 1, 1>} : (tensor<2x8x24x24xf32>) -> tensor<2x8x26x26xf32>
     %47:2 = "ftm.kernel"() ({
       %40 = arith.constant 0.0 : f32
@@ -104,7 +104,7 @@ module attributes {ftm.stage = "fuse-gemm-prologue"} {
         linalg.yield %53 : f32
       } -> tensor<2x8x24x24xf32>
       "ftm.yield"(%50) : (tensor<2x8x24x24xf32>) -> ()
-    }) {kind = "fold"} : () -> (tensor<2x8x24x24xf32>)
+    }) {kind = "col2im"} : () -> (tensor<2x8x24x24xf32>)
     %55 = "ftm.border"(%38) {low = array<i64: 0, 0, 1, 1>} : (tensor<2x8x24x24xf32>) -> tensor<2x8x26x26xf32>
     %64 = "ftm.kernel"() ({
       %56 = "ftm.view"(%55) {offset = 0 : i64, strides = array<i64: 5408, 676, 26, 1, 26, 1>} : (tensor<2x8x26x26xf32>) -> tensor<2x8x3x3x24x24xf32>
@@ -130,7 +130,7 @@ module attributes {ftm.stage = "fuse-gemm-prologue"} {
         linalg.yield %69 : f32
       } -> tensor<1x11x8x3x3xf32>
       "ftm.yield"(%68) : (tensor<1x11x8x3x3xf32>) -> ()
-    }) {kind = "nest", one_core} : () -> (tensor<1x11x8x3x3xf32>)
+    }) {kind = "loop-nest", one_core} : () -> (tensor<1x11x8x3x3xf32>)
     %71 = "ftm.view"(%70) {offset = 0 : i64, strides = array<i64: 72, 9, 3, 1>} : (tensor<1x11x8x3x3xf32>) -> tensor<11x8x3x3xf32>
     return %47#0, %71, %54 : tensor<2x11x24x24xf32>, tensor<11x8x3x3xf32>, tensor<2x8x24x24xf32>
   }

@@ -7,7 +7,7 @@
 // CHECK: arith.mulf
 // CHECK-NOT: "ftm.kernel"
 // CHECK: linalg.matmul
-// CHECK: {kind = "computed", schedule = "depth=2 {{.*}}"} : () -> (tensor<64x64xf32>)
+// CHECK: {kind = "contraction-with-prologue", schedule = "depth=2 {{.*}}"} : () -> (tensor<64x64xf32>)
 // CHECK-NOT: "ftm.kernel"
 
 module attributes {ftm.stage = "fuse-col2im-epilogue"} {
@@ -20,7 +20,7 @@ module attributes {ftm.stage = "fuse-col2im-epilogue"} {
         linalg.yield %3 : f32
       } -> tensor<64x80000xf32>
       "ftm.yield"(%2) : (tensor<64x80000xf32>) -> ()
-    }) {kind = "nest"} : () -> (tensor<64x80000xf32>)
+    }) {kind = "loop-nest"} : () -> (tensor<64x80000xf32>)
     %4 = "ftm.kernel"() ({
       %5 = arith.constant 0.0 : f32
       %6 = tensor.empty() : tensor<64x64xf32>

@@ -5,10 +5,10 @@
 // CHECK: "ftm.kernel"() ({
 // CHECK: linalg.conv_2d_nchw_fchw
 // CHECK: iterator_types = ["parallel", "parallel", "reduction", "reduction", "parallel"]
-// CHECK: {kind = "summed", schedule = "depth=2 {{.*}}"} : () -> (tensor<8x64x112x112xf32>, tensor<8x28x64xf32>)
+// CHECK: {kind = "contraction-with-reduction", schedule = "depth=2 {{.*}}"} : () -> (tensor<8x64x112x112xf32>, tensor<8x28x64xf32>)
 // CHECK: iterator_types = ["reduction", "reduction", "parallel"]
 // CHECK-SAME: tensor<8x28x64xf32>
-// CHECK: {kind = "nest", one_core} : () -> (tensor<64xf32>)
+// CHECK: {kind = "loop-nest", one_core} : () -> (tensor<64xf32>)
 
 module attributes {ftm.stage = "fuse-pool-reduction"} {
   func.func @main(%arg0: tensor<8x3x224x224xf32>, %arg1: tensor<64x3x7x7xf32>) -> (tensor<8x64x112x112xf32>, tensor<64xf32>) attributes {ftm.inputs = ["f32", "f32"], ftm.outputs = ["f32", "f32"]} {
@@ -30,7 +30,7 @@ module attributes {ftm.stage = "fuse-pool-reduction"} {
         linalg.yield %10 : f32
       } -> tensor<64xf32>
       "ftm.yield"(%9) : (tensor<64xf32>) -> ()
-    }) {kind = "nest"} : () -> (tensor<64xf32>)
+    }) {kind = "loop-nest"} : () -> (tensor<64xf32>)
     return %5, %11 : tensor<8x64x112x112xf32>, tensor<64xf32>
   }
 }

@@ -10,7 +10,7 @@
 // CHECK: arith.negf
 // CHECK-NOT: "ftm.kernel"
 // CHECK: "ftm.yield"(%[[NEG]]) :
-// CHECK-NEXT: }) {kind = "nest"
+// CHECK-NEXT: }) {kind = "loop-nest"
 // CHECK-NEXT: return %[[KERNEL]]
 
 module {

@@ -6,9 +6,9 @@
 // CHECK: iterator_types = ["parallel", "parallel", "parallel", "parallel"]
 // CHECK: iterator_types = ["parallel", "parallel", "reduction", "reduction"]
 // CHECK: -> tensor<8x4xf32>
-// CHECK: {kind = "summed-strips"} : () -> (tensor<4x8x64x64xf32>, tensor<8x4xf32>)
+// CHECK: {kind = "line-buffer-with-reduction"} : () -> (tensor<4x8x64x64xf32>, tensor<8x4xf32>)
 // CHECK: iterator_types = ["parallel", "reduction"]
-// CHECK: {kind = "nest", one_core} : () -> (tensor<8xf32>)
+// CHECK: {kind = "loop-nest", one_core} : () -> (tensor<8xf32>)
 
 module attributes {ftm.stage = "line-buffer-pooling"} {
   func.func @main(%arg0: tensor<4x8x129x129xf32>, %arg1: tensor<8xf32>) -> (tensor<4x8x64x64xf32>, tensor<8xf32>) attributes {ftm.inputs = ["f32", "f32"], ftm.outputs = ["f32", "f32"]} {
@@ -29,7 +29,7 @@ module attributes {ftm.stage = "line-buffer-pooling"} {
         linalg.yield %8 : f32
       } -> tensor<4x8x64x64xf32>
       "ftm.yield"(%7) : (tensor<4x8x64x64xf32>) -> ()
-    }) {kind = "strips"} : () -> (tensor<4x8x64x64xf32>)
+    }) {kind = "line-buffer"} : () -> (tensor<4x8x64x64xf32>)
     %20 = "ftm.kernel"() ({
       %11 = arith.constant 0.0 : f32
       %12 = tensor.empty() : tensor<8xf32>
@@ -40,7 +40,7 @@ module attributes {ftm.stage = "line-buffer-pooling"} {
         linalg.yield %15 : f32
       } -> tensor<8xf32>
       "ftm.yield"(%14) : (tensor<8xf32>) -> ()
-    }) {kind = "nest"} : () -> (tensor<8xf32>)
+    }) {kind = "loop-nest"} : () -> (tensor<8xf32>)
     return %10, %20 : tensor<4x8x64x64xf32>, tensor<8xf32>
   }
 }

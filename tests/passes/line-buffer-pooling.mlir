@@ -3,8 +3,8 @@
 // Windows of 3 x 3 that overlap are taken from strips of the image.
 // CHECK-LABEL: func.func @main
 // CHECK: arith.maximumf
-// CHECK: {kind = "strips"}
-// CHECK-NOT: {kind = "nest"
+// CHECK: {kind = "line-buffer"}
+// CHECK-NOT: {kind = "loop-nest"
 
 module attributes {ftm.stage = "fuse-ops"} {
   func.func @main(%arg0: tensor<32x32x32xf32>) -> tensor<32x15x15xf32> attributes {ftm.inputs = ["f32"], ftm.outputs = ["f32"]} {
@@ -19,7 +19,7 @@ module attributes {ftm.stage = "fuse-ops"} {
         linalg.yield %5 : f32
       } -> tensor<32x15x15xf32>
       "ftm.yield"(%4) : (tensor<32x15x15xf32>) -> ()
-    }) {kind = "nest"} : () -> (tensor<32x15x15xf32>)
+    }) {kind = "loop-nest"} : () -> (tensor<32x15x15xf32>)
     return %6 : tensor<32x15x15xf32>
   }
 }

@@ -25,7 +25,7 @@ module attributes {ftm.stage = "outline-kernels", ftm.program = "{\"inputs\": [[
         linalg.yield %2 : f32
       } -> tensor<8192xf32>
       "ftm.yield"(%1) : (tensor<8192xf32>) -> ()
-    }) {kind = "nest", one_core, inputs = ["b0", "b1"], outputs = ["o0"], call = "kernel_0, b0[0], b1[0], o0[0]"} : () -> (tensor<8192xf32>)
+    }) {kind = "loop-nest", one_core, inputs = ["b0", "b1"], outputs = ["o0"], call = "kernel_0, b0[0], b1[0], o0[0]"} : () -> (tensor<8192xf32>)
     return %3 : tensor<8192xf32>
   }
 }

@@ -3,8 +3,8 @@
 // A copy of columns to rows is turned on chip.
 // CHECK-LABEL: func.func @main
 // CHECK: linalg.copy
-// CHECK: {kind = "turn"
-// CHECK-NOT: {kind = "nest"
+// CHECK: {kind = "transpose"
+// CHECK-NOT: {kind = "loop-nest"
 
 module attributes {ftm.stage = "fuse-ops"} {
   func.func @main(%arg0: tensor<64x96xf32>) -> tensor<96x64xf32> attributes {ftm.inputs = ["f32"], ftm.outputs = ["f32"]} {
@@ -13,7 +13,7 @@ module attributes {ftm.stage = "fuse-ops"} {
       %1 = tensor.empty() : tensor<96x64xf32>
       %2 = linalg.copy ins(%0 : tensor<96x64xf32>) outs(%1 : tensor<96x64xf32>) -> tensor<96x64xf32>
       "ftm.yield"(%2) : (tensor<96x64xf32>) -> ()
-    }) {kind = "nest", one_core} : () -> (tensor<96x64xf32>)
+    }) {kind = "loop-nest", one_core} : () -> (tensor<96x64xf32>)
     return %3 : tensor<96x64xf32>
   }
 }

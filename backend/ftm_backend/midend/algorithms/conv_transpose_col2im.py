@@ -11,6 +11,7 @@ from math import inf
 
 from ftm_backend.ir.linalg.function import LinalgFunction, Statement, Tensor
 from ftm_backend.midend.algorithms.algorithm import Algorithm
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.cost import estimate
 from ftm_backend.pass_manager import OVERLAPPING_DMA
 from ftm_backend.target.presets import MachineParameters
@@ -24,7 +25,7 @@ def _cycles(operation: Statement, machine: MachineParameters, limit: float) -> f
     if not all(map(_is_readable, (x, weight))) or not _has_even_taps(weight):
         return inf
     alone = replace(operation, tensors=(x, weight), operands=operation.operands[:2])
-    return estimate("fold", [alone], machine)
+    return estimate(KernelKind.COL2IM, [alone], machine)
 
 
 def _is_readable(tensor: Tensor) -> bool:
@@ -43,7 +44,7 @@ def _has_even_taps(weight: Tensor) -> bool:
 
 
 def _apply(function: LinalgFunction, operation: Statement) -> None:
-    """Drop the expansion; a kernel of kind ``fold`` computes the operation."""
+    """Drop the expansion; a kernel of kind ``col2im`` computes the operation."""
     del function
     operation.tensors, operation.operands = operation.tensors[:2], operation.operands[:2]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import LinalgFunction, Statement, Tensor, Update, Value
 from ftm_backend.midend.algorithms.algorithm import Algorithm
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.midend.transforms.tensor.pack_operands import (
@@ -68,7 +69,7 @@ def _product_cycles(statement: Statement, machine: MachineParameters) -> float:
     """
     if match(statement) is None:
         return statement.volume / (machine.cores * machine.lanes(statement.results[0].value.dtype))
-    return estimate("contraction", [statement], machine)
+    return estimate(KernelKind.CONTRACTION, [statement], machine)
 
 
 def take_expansion(function: LinalgFunction, operation: Statement) -> None:

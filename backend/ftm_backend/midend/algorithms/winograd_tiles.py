@@ -36,6 +36,7 @@ from ftm_backend.midend.algorithms.winograd_transform import (
     combinations,
     transform_matrices,
 )
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
 from ftm_backend.symbolic import ceildiv
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -180,7 +181,7 @@ def cycles(
         transforming *= _COPYING
     if transforming > limit:
         return transforming
-    return transforming + estimate("contraction", [products], machine)
+    return transforming + estimate(KernelKind.CONTRACTION, [products], machine)
 
 
 def input_tiles(tiling: Tiling, x: Tensor, items: list[Item]) -> Tensor:

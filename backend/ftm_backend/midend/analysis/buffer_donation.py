@@ -29,10 +29,10 @@ def may_overwrite(view: Kernel, output: int, inputs: Sequence[int]) -> bool:
     result = view.made[output]
     if result is None or result.combine is not None or len(result.stores) != 1:
         return False
-    if view.kind in ("contraction", "gradients"):
-        return _epilogue_may_overwrite(view, result, {view.inputs[k] for k in inputs})
-    if view.kind != "nest":
+    if not view.kind.can_donate:
         return False
+    if view.kind.multiplies:
+        return _epilogue_may_overwrite(view, result, {view.inputs[k] for k in inputs})
     domain = domain_of(view)
     writer = result.value.producer
     assert isinstance(writer, Statement)

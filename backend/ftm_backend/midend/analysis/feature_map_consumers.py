@@ -12,6 +12,7 @@ from math import inf
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value
 from ftm_backend.ir.linalg.scalar_nodes import constant, elementwise, operands_of, reading
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.cost import estimate
 from ftm_backend.midend.schedule.gemm.kernel_schedule import can_follow
 from ftm_backend.midend.transforms.tensor.producer_inlining import (
@@ -103,7 +104,7 @@ class FeatureMapConsumer:
     """
 
     kernel: Kernel
-    kind: str
+    kind: KernelKind
     statements: list[Statement]
     replacements: dict[Statement, Statement]
     extra_cycles: float
@@ -111,7 +112,11 @@ class FeatureMapConsumer:
 
 def can_recompute(kernel: Kernel) -> bool:
     """Whether a kernel's kind allows it to recompute a feature map."""
-    return kernel.repeat is None and not kernel.one_core and kernel.kind in ("contraction", "fold")
+    return (
+        kernel.repeat is None
+        and not kernel.one_core
+        and kernel.kind in (KernelKind.CONTRACTION, KernelKind.COL2IM)
+    )
 
 
 def recompute_feature_map(
@@ -128,7 +133,7 @@ def recompute_feature_map(
     replacements: dict[Statement, Statement] = {}
     before: list[Statement] = []
     if producers.image in first.reads():
-        found = _as_prologue(first, producers) if kernel.kind == "contraction" else None
+        found = _as_prologue(first, producers) if kernel.kind is KernelKind.CONTRACTION else None
         if found is None:
             return None
         before, replacements[first] = [found[0]], found[1]
@@ -142,7 +147,7 @@ def recompute_feature_map(
         chain.append(replacements.get(statement, statement))
         if not can_follow(kernel.kind, chain[:-1], chain[-1], machine):
             return None
-    kind = "computed" if before else kernel.kind
+    kind = KernelKind.CONTRACTION_WITH_PROLOGUE if before else kernel.kind
     cycles_after = estimate(kind, [*before, *chain], machine)
     if cycles_after == inf:
         return None

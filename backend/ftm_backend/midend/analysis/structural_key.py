@@ -35,17 +35,6 @@ from ftm_backend.target.presets import ELEMENT_BYTES
 
 __all__ = ["StructuralKey", "function_key", "statement_key", "structural_key"]
 
-_AFFINE_KINDS = (
-    "nest",
-    "contraction",
-    "attention",
-    "attention-backward",
-    "strips",
-    "summed-strips",
-    "turn",
-)
-"""Kinds of kernels that access memory only through affine accesses (and gathers)."""
-
 
 @dataclass(frozen=True)
 class StructuralKey:
@@ -72,7 +61,7 @@ def structural_key(kernel: Kernel) -> StructuralKey:
 
 
 def _computed(kernel: Kernel) -> StructuralKey:
-    lowest = _lowest_elements(kernel) if kernel.kind in _AFFINE_KINDS else {}
+    lowest = _lowest_elements(kernel) if kernel.kind.is_affine else {}
     writer = _KeyWriter(lowest)
     machine = kernel.machine
     writer.words += [machine.name, machine.cores, machine.am_bytes, len(kernel.inputs)]
@@ -135,14 +124,14 @@ def function_key(
         shared: Pairs of parameters that are the same memory.
     """
     key = structural_key(kernel)
-    words: list[object] = [key.digest, kernel.kind, kernel.one_core, kernel.faults]
+    words: list[object] = [key.digest, kernel.kind.value, kernel.one_core, kernel.faults]
     words += [str(kernel.schedule or ""), *shared]
     for value, start in zip(key.values, key.starts, strict=True):
         number, first = (-1, 0) if value.symbol is None else buffers[value.symbol]
         words += (number, start - first)
     for value in kernel.workspaces:
         words += (value.dtype, value.shape, buffers[str(value.symbol)][0])
-    if kernel.kind in ("contraction", "computed", "summed") and kernel.machine.uses_panels:
+    if kernel.kind.multiplies and kernel.machine.uses_panels:
         product = kernel.statements[contraction_index(kernel.statements)]
         for operand in product.operands:
             granule = kernel.machine.dma_granule // ELEMENT_BYTES[operand.value.dtype]

@@ -15,6 +15,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.ir.tile.index_arithmetic import Index
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.symbolic import statically_known_nonnegative
 from ftm_backend.target.presets import MachineParameters
 
@@ -31,7 +32,7 @@ class Kernel:
 
     Attributes:
         name: Unique in the program.
-        kind: The lowering of the kernel (``lowering/registry.py``).
+        kind: What it computes, which decides how it is scheduled and lowered.
         machine: The machine to plan for; its scratchpads are divided by ``share``.
         statements: The statements in order.
         one_core: The kernel is small and runs on core 0 alone.
@@ -54,7 +55,7 @@ class Kernel:
     """
 
     name: str
-    kind: str
+    kind: KernelKind
     machine: MachineParameters
     statements: list[Statement]
     one_core: bool = False

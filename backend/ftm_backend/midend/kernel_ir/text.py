@@ -23,6 +23,7 @@ from ftm_backend.ir.linalg.function import (
 from ftm_backend.ir.linalg.printer import FunctionPrinter, tensor_type
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.schedule.gemm.kernel_schedule import pin_schedule
 from ftm_backend.midend.transforms.fusion.fuse_ops import place_results
@@ -255,7 +256,9 @@ def _read(module: Module, machine: MachineParameters) -> tuple[KernelModule, lis
     kernels: list[Kernel] = []
     for op, statements, inside in groups:
         group = FusionGroup(
-            op.attributes["kind"].value, statements, one_core="one_core" in op.attributes
+            KernelKind.parse(op.attributes["kind"].value),
+            statements,
+            one_core="one_core" in op.attributes,
         )
         builder = builders[id(inside)]
         builder.count = len(kernels)

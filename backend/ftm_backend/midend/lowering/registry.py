@@ -1,4 +1,4 @@
-"""Registry of lowerings by kind of kernel: the single place to add a kind."""
+"""Registry of lowerings by kind of kernel."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering import collective
 from ftm_backend.midend.lowering.attention import backward as attention_backward
 from ftm_backend.midend.lowering.attention import forward as attention
@@ -39,20 +40,23 @@ class KernelLowering:
     workspace: Callable[[Kernel], list[tuple[str, int]]] = no_workspace
 
 
-LOWERINGS: dict[str, KernelLowering] = {
-    "fold": KernelLowering(contraction.lower),
-    "nest": KernelLowering(nest.lower, nest.workspace),
-    "contraction": KernelLowering(contraction.lower),
-    "computed": KernelLowering(contraction.lower),
-    "summed": KernelLowering(contraction.lower),
-    "gradients": KernelLowering(conv_backward.lower),
-    "attention": KernelLowering(attention.lower),
-    "attention-backward": KernelLowering(attention_backward.lower, attention_backward.workspace),
-    "rows": KernelLowering(rows.lower),
-    "scan": KernelLowering(scan.lower),
-    "sort": KernelLowering(sort.lower, sort.workspace),
-    "strips": KernelLowering(line_buffer.lower),
-    "summed-strips": KernelLowering(line_buffer.lower_with_sums),
-    "turn": KernelLowering(transpose.lower),
-    "collective": KernelLowering(collective.lower),
+LOWERINGS: dict[KernelKind, KernelLowering] = {
+    KernelKind.COL2IM: KernelLowering(contraction.lower),
+    KernelKind.LOOP_NEST: KernelLowering(nest.lower, nest.workspace),
+    KernelKind.CONTRACTION: KernelLowering(contraction.lower),
+    KernelKind.CONTRACTION_WITH_PROLOGUE: KernelLowering(contraction.lower),
+    KernelKind.CONTRACTION_WITH_REDUCTION: KernelLowering(contraction.lower),
+    KernelKind.CONV_BACKWARD: KernelLowering(conv_backward.lower),
+    KernelKind.ATTENTION: KernelLowering(attention.lower),
+    KernelKind.ATTENTION_BACKWARD: KernelLowering(
+        attention_backward.lower, attention_backward.workspace
+    ),
+    KernelKind.GATHER_SCATTER: KernelLowering(rows.lower),
+    KernelKind.SCAN: KernelLowering(scan.lower),
+    KernelKind.SORT: KernelLowering(sort.lower, sort.workspace),
+    KernelKind.LINE_BUFFER: KernelLowering(line_buffer.lower),
+    KernelKind.LINE_BUFFER_WITH_REDUCTION: KernelLowering(line_buffer.lower_with_sums),
+    KernelKind.TRANSPOSE: KernelLowering(transpose.lower),
+    KernelKind.COLLECTIVE: KernelLowering(collective.lower),
 }
+assert LOWERINGS.keys() == set(KernelKind), "each kind of kernel has a lowering"

@@ -15,6 +15,7 @@ from typing import Protocol
 from ftm_backend.ir.linalg.function import Node, Statement, Value
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.attention.backward_tiling import backward_plan
 from ftm_backend.midend.schedule.attention.forward_tiling import attention_plan
 from ftm_backend.midend.schedule.attention.match_backward import match_attention_backward
@@ -23,7 +24,7 @@ from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     match_conv_backward,
     plan_conv_backward,
 )
-from ftm_backend.midend.schedule.gemm.kernel_schedule import KINDS, schedule_statements
+from ftm_backend.midend.schedule.gemm.kernel_schedule import schedule_statements
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -54,7 +55,7 @@ class _NoWork:
 
 
 def _contraction(
-    kind: str, statements: Sequence[Statement], machine: MachineParameters
+    kind: KernelKind, statements: Sequence[Statement], machine: MachineParameters
 ) -> Plan | None:
     roles = schedule_statements(kind, statements, machine)
     return None if roles is None else roles.plan or _NoWork()
@@ -75,16 +76,18 @@ def _attention_backward(statements: Sequence[Statement], machine: MachineParamet
     return None if pattern is None else backward_plan(pattern, machine, machine.cores)
 
 
-PLANNERS: dict[str, Callable[[Sequence[Statement], MachineParameters], Plan | None]] = {
-    **{kind: partial(_contraction, kind) for kind in KINDS},
-    "gradients": _conv_backward,
-    "attention": _attention,
-    "attention-backward": _attention_backward,
+PLANNERS: dict[KernelKind, Callable[[Sequence[Statement], MachineParameters], Plan | None]] = {
+    **{kind: partial(_contraction, kind) for kind in KernelKind if kind.has_schedule},
+    KernelKind.CONV_BACKWARD: _conv_backward,
+    KernelKind.ATTENTION: _attention,
+    KernelKind.ATTENTION_BACKWARD: _attention_backward,
 }
 """For each kind of kernel that has plans, the function that returns the cheapest one."""
 
 
-def plan(kind: str, statements: Sequence[Statement], machine: MachineParameters) -> Plan | None:
+def plan(
+    kind: KernelKind, statements: Sequence[Statement], machine: MachineParameters
+) -> Plan | None:
     """Return the cheapest plan of a kernel; None if none fits on chip.
 
     Args:
@@ -95,7 +98,9 @@ def plan(kind: str, statements: Sequence[Statement], machine: MachineParameters)
     return PLANNERS[kind](statements, machine)
 
 
-def estimate(kind: str, statements: Sequence[Statement], machine: MachineParameters) -> float:
+def estimate(
+    kind: KernelKind, statements: Sequence[Statement], machine: MachineParameters
+) -> float:
     """Return the modelled cycles of the cheapest `plan`; infinity if none fits on chip."""
     found = plan(kind, statements, machine)
     return inf if found is None else found.cycles

@@ -17,6 +17,7 @@ from ftm_backend.ir.linalg.function import (
     Value,
     united_origins,
 )
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.cost import estimate
 from ftm_backend.midend.schedule.gemm.contraction import Contraction
 from ftm_backend.target.presets import MachineParameters
@@ -59,7 +60,7 @@ def cheapest(
     None if there is none.
     """
     priced = [
-        (estimate("contraction", [made], machine), made)
+        (estimate(KernelKind.CONTRACTION, [made], machine), made)
         for made in _candidates(products, taps, machine)
     ]
     return min(priced, key=lambda each: each[0], default=None)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import split_off_sums
@@ -23,7 +24,6 @@ from ftm_backend.midend.transforms.tensor.align_loops import align_all
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = [
-    "KINDS",
     "can_follow",
     "choose_schedule",
     "pin_schedule",
@@ -31,12 +31,9 @@ __all__ = [
     "scheduled",
 ]
 
-KINDS = ("contraction", "computed", "summed", "fold")
-"""Kinds of kernels that have a `Schedule`: alone, with prologue, with sums, with col2im."""
-
 
 def schedule_statements(
-    kind: str,
+    kind: KernelKind,
     statements: Sequence[Statement],
     machine: MachineParameters,
     aligned: Sequence[Statement] | None = None,
@@ -45,7 +42,7 @@ def schedule_statements(
     """Return the cheapest schedule of a kernel's statements, or the chosen one.
 
     Args:
-        kind: One of ``KINDS``.
+        kind: A kind of kernel that has a schedule.
         statements: The statements.
         machine: The target.
         aligned: The contraction and its epilogue over the same loops, if they are known.
@@ -57,7 +54,7 @@ def schedule_statements(
     Raises:
         ValueError: The statements are no such kernel.
     """
-    if kind == "fold":
+    if kind is KernelKind.COL2IM:
         roles = col2im.roles_of(statements)
         if chosen is not None:
             return replace(roles, plan=chosen)
@@ -76,17 +73,17 @@ def schedule_statements(
 
 
 def can_follow(
-    kind: str, chain: Sequence[Statement], statement: Statement, machine: MachineParameters
+    kind: KernelKind, chain: Sequence[Statement], statement: Statement, machine: MachineParameters
 ) -> bool:
     """Whether a statement can be fused into the epilogue of a kernel.
 
     Args:
-        kind: ``fold``, or another one of ``KINDS``.
+        kind: A kind of kernel that has a schedule.
         chain: The product and its present epilogue.
         statement: The statement.
         machine: The target.
     """
-    if kind == "fold":
+    if kind is KernelKind.COL2IM:
         return col2im.can_follow(chain, statement, machine)
     return can_fuse_epilogue(chain, statement)
 
@@ -122,7 +119,7 @@ def pin_schedule(kernel: Kernel, text: str) -> None:
 
 
 def choose_schedule(
-    kind: str,
+    kind: KernelKind,
     statements: Sequence[Statement],
     machine: MachineParameters,
     aligned: Sequence[Statement] | None = None,

@@ -25,6 +25,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.scalar_nodes import elementwise, operands_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
 from ftm_backend.midend.schedule.loop_nest.iteration_domain import leaves_of, strides_of
 from ftm_backend.midend.schedule.loop_nest.map_stages import stages_of
@@ -73,14 +74,18 @@ def _eliminate(
         for old, new in replacements.items():
             at = function.body.index(old)
             function.body[at : at + 1] = new
-        groups[kernel] = FusionGroup("nest", statements, kernel.one_core)
+        groups[kernel] = FusionGroup(KernelKind.LOOP_NEST, statements, kernel.one_core)
     if groups:
         rebuild_kernels(module, groups, KernelBuilder(function, machine, 0, repeat))
 
 
 def _may_repeat(kernel: Kernel) -> bool:
     """Return whether several statements of a loop nest have slow operations; few kernels do."""
-    bodies = [nodes_of(s.results) for s in kernel.statements] if kernel.kind == "nest" else []
+    bodies = (
+        [nodes_of(s.results) for s in kernel.statements]
+        if kernel.kind is KernelKind.LOOP_NEST
+        else []
+    )
     return sum(any(node.op in _SLOW for node in body) for body in bodies) > 1
 
 

@@ -16,6 +16,7 @@ from functools import partial
 
 from ftm_backend.midend.analysis.use_def import homes, overwritten
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.attention.forward_tiling import AttentionTiling
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.midend.transforms.fusion.fusion_rule import (
@@ -30,14 +31,14 @@ __all__ = ["candidates", "is_anchor"]
 
 def is_anchor(kernel: Kernel) -> bool:
     """Return whether a kernel may be the second product of attention."""
-    return kernel.kind == "contraction"
+    return kernel.kind is KernelKind.CONTRACTION
 
 
 def candidates(context: FusionContext, last: Kernel) -> Iterator[Candidate]:
     """Yield the fusion of ``last`` with the kernels of its scores and of their producers."""
     can_join = partial(_can_join, context)
-    for softmax in _makers(context, last, "nest"):
-        for scores in _makers(context, softmax, "contraction"):
+    for softmax in _makers(context, last, KernelKind.LOOP_NEST):
+        for scores in _makers(context, softmax, KernelKind.CONTRACTION):
             members = [scores, softmax, last]
             if all(_is_private(context, k, members) for k in members[:-1]) and can_join(members):
                 members = context.with_elementwise_producers(members, can_join)
@@ -48,7 +49,7 @@ def candidates(context: FusionContext, last: Kernel) -> Iterator[Candidate]:
                 )
 
 
-def _makers(context: FusionContext, kernel: Kernel, kind: str) -> list[Kernel]:
+def _makers(context: FusionContext, kernel: Kernel, kind: KernelKind) -> list[Kernel]:
     """Return the kernels of one kind that compute an input of ``kernel``."""
     found = dict.fromkeys(map(context.uses.computing, kernel.inputs))
     return [
@@ -64,7 +65,7 @@ def _is_private(context: FusionContext, kernel: Kernel, members: Sequence[Kernel
 
 
 def _plan(context: FusionContext, members: Sequence[Kernel]) -> AttentionTiling | None:
-    found = context.plan("attention", statements_of(members))
+    found = context.plan(KernelKind.ATTENTION, statements_of(members))
     return found if isinstance(found, AttentionTiling) else None
 
 
@@ -82,7 +83,7 @@ def _can_join(context: FusionContext, members: Sequence[Kernel]) -> bool:
 
 
 def _cycles(context: FusionContext, members: Sequence[Kernel]) -> Cycles:
-    fused = context.estimate("attention", statements_of(members))
+    fused = context.estimate(KernelKind.ATTENTION, statements_of(members))
     return Cycles(context.cycles(members), fused + context.machine.barrier_cycles)
 
 
@@ -90,7 +91,5 @@ def _join(context: FusionContext, members: Sequence[Kernel]) -> bool:
     *others, last = members
     plan = _plan(context, members)
     one_core = plan is not None and plan.units == 1
-    groups = {kernel: FusionGroup("nest", []) for kernel in others}
-    return context.rebuild(
-        {**groups, last: FusionGroup("attention", statements_of(members), one_core)}
-    )
+    fused = FusionGroup(KernelKind.ATTENTION, statements_of(members), one_core)
+    return context.rebuild({**dict.fromkeys(others), last: fused})

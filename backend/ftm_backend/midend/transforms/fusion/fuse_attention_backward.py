@@ -15,6 +15,7 @@ from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import Value
 from ftm_backend.midend.analysis.use_def import homes
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.midend.transforms.fusion.fusion_rule import (
     Candidate,
@@ -34,7 +35,7 @@ Order = tuple[list[Kernel], list[Kernel]]
 
 def is_anchor(kernel: Kernel) -> bool:
     """Return whether a kernel may compute the gradient of the scores."""
-    return kernel.kind == "nest"
+    return kernel.kind is KernelKind.LOOP_NEST
 
 
 def candidates(context: FusionContext, slopes: Kernel) -> Iterator[Candidate]:
@@ -45,14 +46,14 @@ def candidates(context: FusionContext, slopes: Kernel) -> Iterator[Candidate]:
     """
     can_join = partial(_can_join, context)
     for value in slopes.outputs:
-        readers = {k for k in context.uses.readers(value) if k.kind == "contraction"}
+        readers = {k for k in context.uses.readers(value) if k.kind is KernelKind.CONTRACTION}
         for makers, lasts in _gradients(context, slopes, value) if len(readers) == 2 else ():
             members = _needed(context, lasts, makers)
             if not readers.issubset(lasts) or not can_join(members):
                 continue
             members = context.with_elementwise_producers(members, can_join)
             order, shared = _order(context, members, lasts), _shared(context, members, lasts)
-            products = sum(k.kind == "contraction" for k in shared)
+            products = sum(k.kind is KernelKind.CONTRACTION for k in shared)
             if order is not None and slopes not in shared and products <= 1:
                 yield Candidate(
                     tuple(members),
@@ -75,9 +76,9 @@ def _gradients(
         for k in near
         if any(volume(v.shape) == size and context.uses.readers(v) for v in k.outputs)
     ]
-    lasts = [k for k in near if k not in makers and k.kind == "contraction"]
+    lasts = [k for k in near if k not in makers and k.kind is KernelKind.CONTRACTION]
     has_maximum = any(r.combine == "max" for s in statements_of(makers) for r in s.results)
-    products = sum(k.kind == "contraction" for k in _needed(context, [slopes], makers))
+    products = sum(k.kind is KernelKind.CONTRACTION for k in _needed(context, [slopes], makers))
     if has_maximum and products == 2:
         # products of the forward pass come first
         for three in combinations(reversed(lasts), 3):
@@ -98,7 +99,9 @@ def _near(context: FusionContext, kernel: Kernel, size: int) -> list[Kernel]:
                 neighbors = [
                     k
                     for k in (uses.producer[value], *uses.readers(value))
-                    if k not in found and k.repeat is None and k.kind in ("nest", "contraction")
+                    if k not in found
+                    and k.repeat is None
+                    and k.kind in (KernelKind.LOOP_NEST, KernelKind.CONTRACTION)
                 ]
                 found.update(neighbors)
                 queue += neighbors
@@ -121,11 +124,14 @@ def _needed(
 def _can_join(context: FusionContext, members: Sequence[Kernel]) -> bool:
     """Return whether the members are the gradients of an attention that fits on chip."""
     is_tied = any(tie is not None for kernel in members for tie in kernel.ties)
-    return not is_tied and context.plan("attention-backward", statements_of(members)) is not None
+    return (
+        not is_tied
+        and context.plan(KernelKind.ATTENTION_BACKWARD, statements_of(members)) is not None
+    )
 
 
 def _cycles(context: FusionContext, members: Sequence[Kernel], shared: set[Kernel]) -> Cycles:
-    fused = context.estimate("attention-backward", statements_of(members))
+    fused = context.estimate(KernelKind.ATTENTION_BACKWARD, statements_of(members))
     replaced = [kernel for kernel in members if kernel not in shared]
     return Cycles(context.cycles(replaced), fused + context.machine.barrier_cycles)
 
@@ -175,6 +181,5 @@ def _join(
     home, *others = lasts
     context.module.kernels = [*before, home, *others, *after]
     groups = {k: FusionGroup(k.kind, k.statements, k.one_core) for k in shared}
-    groups |= {k: FusionGroup("nest", []) for k in others}
-    fused = FusionGroup("attention-backward", statements_of(members))
-    return context.rebuild({**groups, home: fused})
+    fused = FusionGroup(KernelKind.ATTENTION_BACKWARD, statements_of(members))
+    return context.rebuild({**groups, **dict.fromkeys(others), home: fused})

@@ -15,6 +15,7 @@ from functools import partial
 from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.midend.analysis.use_def import homes
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
 from ftm_backend.midend.schedule.gemm.kernel_schedule import can_follow
 from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
@@ -24,13 +25,17 @@ __all__ = ["candidates", "is_anchor"]
 
 def is_anchor(kernel: Kernel) -> bool:
     """Return whether a kernel is a transposed convolution."""
-    return kernel.kind == "fold" and not kernel.one_core
+    return kernel.kind is KernelKind.COL2IM and not kernel.one_core
 
 
 def candidates(context: FusionContext, fold: Kernel) -> Iterator[Candidate]:
     """Yield fusions with the statements of the one kernel that follows, most statements first."""
     users = [k for value in fold.outputs for k in context.uses.readers(value)]
-    if len(set(users)) != 1 or users[0].kind != "nest" or users[0].repeat is not None:
+    if (
+        len(set(users)) != 1
+        or users[0].kind is not KernelKind.LOOP_NEST
+        or users[0].repeat is not None
+    ):
         return
     user = users[0]
     following = _following(context, fold, user)
@@ -39,7 +44,14 @@ def candidates(context: FusionContext, fold: Kernel) -> Iterator[Candidate]:
         yield Candidate(
             (fold, user),
             partial(_cycles, context, fold, user, moved),
-            partial(context.join_consumers, fold, user, "fold", moved, dict.fromkeys(moved, ())),
+            partial(
+                context.join_consumers,
+                fold,
+                user,
+                KernelKind.COL2IM,
+                moved,
+                dict.fromkeys(moved, ()),
+            ),
         )
 
 
@@ -60,7 +72,9 @@ def _following(context: FusionContext, fold: Kernel, user: Kernel) -> list[State
         are_ready = set(user.inputs).issuperset(others) and later.isdisjoint(homes(others))
         if not are_ready or not uses.are_intact(others, fold, user):
             break
-        if not can_follow("fold", [*fold.statements, *found], readers[0], context.machine):
+        if not can_follow(
+            KernelKind.COL2IM, [*fold.statements, *found], readers[0], context.machine
+        ):
             break
         found.append(readers[0])
         (made,) = readers[0].writes()
@@ -83,6 +97,6 @@ def _cycles(
     (made,) = moved[-1].writes()
     spared = bytes_of(value for value in user.inputs if value not in left)
     spared += bytes_of([made]) * ((made in user.outputs) - (made in left))
-    apart = context.estimate("fold", fold.statements)
-    together = context.estimate("fold", joined)
+    apart = context.estimate(KernelKind.COL2IM, fold.statements)
+    together = context.estimate(KernelKind.COL2IM, joined)
     return Cycles(apart + traffic_cycles(context.machine, spared), together)

@@ -12,6 +12,7 @@ from functools import partial
 
 from ftm_backend.midend.analysis.use_def import homes
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
 
@@ -20,7 +21,7 @@ __all__ = ["candidates", "is_anchor"]
 
 def is_anchor(kernel: Kernel) -> bool:
     """Return whether a kernel computes the gradient of a convolution's input."""
-    return kernel.kind == "fold" and not kernel.one_core
+    return kernel.kind is KernelKind.COL2IM and not kernel.one_core
 
 
 def candidates(context: FusionContext, grad_input: Kernel) -> Iterator[Candidate]:
@@ -28,7 +29,7 @@ def candidates(context: FusionContext, grad_input: Kernel) -> Iterator[Candidate
     read = {tensor.value for tensor in grad_input.statements[0].tensors}
     kernels = context.module.kernels
     for grad_weight in kernels[kernels.index(grad_input) + 1 :]:
-        is_product = grad_weight.kind == "contraction" and not grad_weight.one_core
+        is_product = grad_weight.kind is KernelKind.CONTRACTION and not grad_weight.one_core
         if not is_product or grad_weight.repeat is not None or not read <= {*grad_weight.inputs}:
             continue
         home = _home(context, grad_input, grad_weight)
@@ -61,14 +62,12 @@ def _home(context: FusionContext, grad_input: Kernel, grad_weight: Kernel) -> Ke
 
 def _cycles(context: FusionContext, grad_input: Kernel, grad_weight: Kernel) -> Cycles:
     statements = [*grad_input.statements, *grad_weight.statements]
-    one = context.estimate("fold", grad_input.statements)
-    other = context.estimate("contraction", grad_weight.statements)
-    return Cycles(one + other, context.estimate("gradients", statements))
+    one = context.estimate(KernelKind.COL2IM, grad_input.statements)
+    other = context.estimate(KernelKind.CONTRACTION, grad_weight.statements)
+    return Cycles(one + other, context.estimate(KernelKind.CONV_BACKWARD, statements))
 
 
 def _join(context: FusionContext, grad_input: Kernel, grad_weight: Kernel, home: Kernel) -> bool:
     statements = [*grad_input.statements, *grad_weight.statements]
     other = grad_input if home is grad_weight else grad_weight
-    return context.rebuild(
-        {home: FusionGroup("gradients", statements), other: FusionGroup("nest", [])}
-    )
+    return context.rebuild({home: FusionGroup(KernelKind.CONV_BACKWARD, statements), other: None})

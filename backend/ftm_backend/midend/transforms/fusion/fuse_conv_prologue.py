@@ -27,6 +27,7 @@ from ftm_backend.midend.analysis.feature_map_consumers import (
     recompute_feature_map,
 )
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.gemm.prologue import composed_element
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums
 from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
@@ -84,7 +85,7 @@ def is_anchor(kernel: Kernel) -> bool:
 
 def candidates(context: FusionContext, product: Kernel) -> Iterator[Candidate]:
     """Yield fusions of each kernel that computes a feature map from the matmul's result."""
-    for user in context.users(product, "nest"):
+    for user in context.users(product, KernelKind.LOOP_NEST):
         feature_map = _match(context, product, user)
         fusion = None if feature_map is None else _plan(context, feature_map)
         if fusion is not None:
@@ -284,7 +285,7 @@ def _add(context: FusionContext, nests: list[list[Statement]], at: int) -> None:
     """Insert a kernel for each group of statements before kernel number ``at``."""
     kernels = context.module.kernels
     for statements in nests:
-        group = FusionGroup("nest", statements)
+        group = FusionGroup(KernelKind.LOOP_NEST, statements)
         place_on_cores(group, context.machine)
         context.builder.hold([statements, *(k.statements for k in kernels)])
         made = context.builder.kernel(group)

@@ -20,6 +20,7 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.ir.linalg.scalar_nodes import constant, loop_nest
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, partial_sums_of
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
 from ftm_backend.midend.schedule.cost import bytes_of, estimate, traffic_cycles
@@ -50,13 +51,13 @@ class FusedSum:
 
 def is_anchor(product: Kernel) -> bool:
     """Return whether a kernel is a matmul that stores one tensor of constant sizes."""
-    return product.kind == "contraction" and stores_one_tensor(product)
+    return product.kind is KernelKind.CONTRACTION and stores_one_tensor(product)
 
 
 def candidates(context: FusionContext, product: Kernel) -> Iterator[Candidate]:
     """Yield fusions with the sums of each kernel that reads the matmul's result."""
     (made,) = product.outputs
-    for user in context.users(product, "nest"):
+    for user in context.users(product, KernelKind.LOOP_NEST):
         # the kernel of a product sums blocks as it stores them
         sums = sums_of(made, user.statements) if context.is_stored_without(made, user) else []
         found = summed(product, sums, context.machine) if sums else None
@@ -131,7 +132,7 @@ def summed(
         The partial sums and the additional cycles, or None if a sum does not follow the blocks.
     """
     (made,) = product.outputs
-    apart = estimate("contraction", product.statements, machine)
+    apart = estimate(KernelKind.CONTRACTION, product.statements, machine)
     count = 1 + any(each.shift for each in sums)
     together = find_schedule(product.aligned, machine, sums=count)
     if together is None or together.plan is None:
@@ -166,7 +167,9 @@ def move_sums(
     """
     taken, totals = _rewritten(product.outputs[0], sums, parts)
     left = {statement: (total,) for statement, total in totals.items()}
-    return context.join_consumers(product, user, "summed", taken, left, others)
+    return context.join_consumers(
+        product, user, KernelKind.CONTRACTION_WITH_REDUCTION, taken, left, others
+    )
 
 
 def _rewritten(

@@ -74,7 +74,7 @@ def _kernels(
         for group in groups:
             kernel = builder.kernel(group)
             # the stores are known now, so the plan found here is the one for lowering
-            if kernel.kind in ("contraction", "fold"):
+            if kernel.kind.has_schedule:
                 kernel.one_core, kernel.schedule = _planned(kernel, cache)
             kernels.append(kernel)
         run.clear()

@@ -17,6 +17,7 @@ from ftm_backend.ir.linalg.affine import Affine, row_major
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.ir.linalg.scalar_nodes import loop_nest
 from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.loop_nest.plane_sums import (
     SumPlacement,
     is_sum_of,
@@ -36,7 +37,7 @@ Placements = dict[Statement, SumPlacement]
 
 def is_anchor(kernel: Kernel) -> bool:
     """Return whether a kernel is a pooling with line buffers that stores one tensor as a whole."""
-    if kernel.kind != "strips" or kernel.ties != [None]:
+    if kernel.kind is not KernelKind.LINE_BUFFER or kernel.ties != [None]:
         return False
     last = kernel.statements[-1]
     is_stored_once = len(last.results) == 1 and len(last.results[0].stores) == 1
@@ -46,7 +47,7 @@ def is_anchor(kernel: Kernel) -> bool:
 def candidates(context: FusionContext, strips: Kernel) -> Iterator[Candidate]:
     """Yield fusions with the sums of each kernel that reads the pooling's result."""
     (made,) = strips.outputs
-    for user in context.users(strips, "nest"):
+    for user in context.users(strips, KernelKind.LOOP_NEST):
         sums = _sums(strips, user) if context.is_stored_without(made, user) else []
         placements = _placements(strips, sums) if sums else None
         if placements is not None:
@@ -98,7 +99,7 @@ def _join(context: FusionContext, strips: Kernel, user: Kernel, placements: Plac
     for statement in placements:
         part, *left[statement] = _in_parts(statement, placements[statement])
         parts.append(part)
-    return context.join_consumers(strips, user, "summed-strips", parts, left)
+    return context.join_consumers(strips, user, KernelKind.LINE_BUFFER_WITH_REDUCTION, parts, left)
 
 
 def _in_parts(statement: Statement, kept: SumPlacement) -> Sequence[Statement]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import Statement, has_effect
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.loop_nest import transpose
 from ftm_backend.midend.lowering.rows import gather_scatter as rows
@@ -21,13 +23,19 @@ from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["FusionGroup", "place_on_cores", "single"]
 
+_KINDS_OF_OPS = {
+    "ftm.scan": KernelKind.SCAN,
+    "ftm.sort": KernelKind.SORT,
+    col2im.OP: KernelKind.COL2IM,
+}
+
 
 @dataclass(eq=False)
 class FusionGroup:
     """Statements that become one kernel, in program order.
 
     Attributes:
-        kind: The lowering of the kernel.
+        kind: What the kernel computes.
         statements: The statements.
         one_core: The kernel is small and runs on one core.
         is_transpose: The kernel is a copy that will be transposed on chip; nothing joins it.
@@ -38,7 +46,7 @@ class FusionGroup:
         needs: The statements that it reads.
     """
 
-    kind: str
+    kind: KernelKind
     statements: list[Statement]
     one_core: bool = False
     is_transpose: bool = False
@@ -52,15 +60,15 @@ class FusionGroup:
 def single(statement: Statement, machine: MachineParameters, cache: FusionCache) -> FusionGroup:
     """Return the group of one statement."""
     if statement.op == "ftm.scatter" or rows.match_gather(statement) is not None:
-        return FusionGroup("rows", [statement])
+        return FusionGroup(KernelKind.GATHER_SCATTER, [statement])
     if has_effect(statement):
-        return FusionGroup("collective", [statement], one_core=True)
-    if statement.op in ("ftm.scan", "ftm.sort"):
-        return FusionGroup(statement.op.removeprefix("ftm."), [statement])
-    if statement.op == col2im.OP:
-        return FusionGroup("fold", [statement])
+        return FusionGroup(KernelKind.COLLECTIVE, [statement], one_core=True)
+    if statement.op in _KINDS_OF_OPS:
+        return FusionGroup(_KINDS_OF_OPS[statement.op], [statement])
     if match(statement) is not None:
-        return FusionGroup("contraction", [statement], chain=ChainCandidate.begin(statement, cache))
+        return FusionGroup(
+            KernelKind.CONTRACTION, [statement], chain=ChainCandidate.begin(statement, cache)
+        )
     is_transpose = (
         transpose.match_transpose(
             statement, machine, [result.index for result in statement.results]
@@ -68,24 +76,35 @@ def single(statement: Statement, machine: MachineParameters, cache: FusionCache)
         is not None
     )
     return FusionGroup(
-        "nest", [statement], is_transpose=is_transpose, nest=NestCandidate.begin(statement, cache)
+        KernelKind.LOOP_NEST,
+        [statement],
+        is_transpose=is_transpose,
+        nest=NestCandidate.begin(statement, cache),
     )
 
 
 def place_on_cores(group: FusionGroup, machine: MachineParameters) -> None:
-    """Decide whether a group runs on one core or on all.
+    """Decide whether a group runs on one core or on all, if its kind has a rule.
 
     For a contraction this depends on its stores, so `fuse_ops` decides later.
     """
-    if group.kind == "scan":
-        group.one_core = scan.one_core(group.statements[0])
-    elif group.kind == "sort":
-        group.one_core = sort.one_core(group.statements[0], machine)
-    elif group.kind == "fold":
-        group.one_core, _ = choose_schedule(group.kind, group.statements, machine)
-    elif group.kind == "nest":
-        work = sum(
-            max(size_hint(s.volume), size_hint(volume(s.results[0].value.shape)))
-            for s in group.statements
-        )
-        group.one_core = work < ONE_CORE_WORK
+    rule = _ONE_CORE_RULES.get(group.kind)
+    if rule is not None:
+        group.one_core = rule(group.statements, machine)
+
+
+def _is_small_nest(statements: Sequence[Statement], machine: MachineParameters) -> bool:
+    """Return whether a loop nest has too little work for several cores."""
+    del machine
+    work = sum(
+        max(size_hint(s.volume), size_hint(volume(s.results[0].value.shape))) for s in statements
+    )
+    return work < ONE_CORE_WORK
+
+
+_ONE_CORE_RULES: dict[KernelKind, Callable[[Sequence[Statement], MachineParameters], bool]] = {
+    KernelKind.LOOP_NEST: _is_small_nest,
+    KernelKind.COL2IM: lambda all_, machine: choose_schedule(KernelKind.COL2IM, all_, machine)[0],
+    KernelKind.SCAN: lambda all_, _: scan.one_core(all_[0]),
+    KernelKind.SORT: lambda all_, machine: sort.one_core(all_[0], machine),
+}

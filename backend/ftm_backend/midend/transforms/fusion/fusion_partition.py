@@ -25,6 +25,7 @@ from ftm_backend.ir.linalg.function import (
     Update,
     Value,
 )
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_candidate import NestCandidate
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores, single
@@ -143,7 +144,7 @@ class FusionPartitioner:
         group = single(s, self._machine, self._cache)
         needs = self._soft[s] | self._hard[s]
         group.needs = needs
-        may_join = group.kind == "nest" and s.volume and s not in self._alone
+        may_join = group.kind is KernelKind.LOOP_NEST and s.volume and s not in self._alone
         home = self._join(s, group.is_transpose) if may_join else None
         if home is None:
             home = group
@@ -172,7 +173,7 @@ class FusionPartitioner:
         for home in soft:
             if home in merged:
                 continue
-            if home.kind == "nest":
+            if home.kind is KernelKind.LOOP_NEST:
                 merged |= self._absorb(home, [c for c in soft if c not in merged])
             if self._enter(home, s):
                 return home
@@ -191,15 +192,15 @@ class FusionPartitioner:
             for c in dict.fromkeys(self._group[m] for m in in_order)
             if c not in hard
             and not self._is_closed(c)
-            and (c.kind == "contraction" or not is_transpose)
+            and (c.kind is KernelKind.CONTRACTION or not is_transpose)
         ]
-        return sorted(found, key=lambda c: (c.kind != "contraction", -c.depth))
+        return sorted(found, key=lambda c: (c.kind is not KernelKind.CONTRACTION, -c.depth))
 
     def _absorb(self, home: FusionGroup, others: Sequence[FusionGroup]) -> set[FusionGroup]:
         """Merge into a group those of ``others`` that share its loop nest; return them."""
         merged = set()
         for other in others:
-            if other is not home and other.kind == "nest":
+            if other is not home and other.kind is KernelKind.LOOP_NEST:
                 nest = self._common_nest(other, home)
                 if nest is not None:
                     self._merge(home, other, nest)
@@ -217,7 +218,11 @@ class FusionPartitioner:
             if 2 * size_hint(volume(o.value.shape)) >= size_hint(s.volume)
         ]
         found = [self._group[self._reader[v]] for v in wide if v in self._reader]
-        return [c for c in dict.fromkeys(found) if c.kind == "nest" and not self._is_closed(c)]
+        return [
+            c
+            for c in dict.fromkeys(found)
+            if c.kind is KernelKind.LOOP_NEST and not self._is_closed(c)
+        ]
 
     def _is_closed(self, group: FusionGroup) -> bool:
         """Return whether no statement may join a group."""
@@ -289,18 +294,18 @@ class FusionPartitioner:
             if self._group[group.statements[0]] is not group:  # it was merged
                 continue
             users = {self._group[r] for s in group.statements for r in readers.get(s, ())} - {group}
-            if len(users) != 1 or group.kind not in ("nest", "contraction"):
+            if len(users) != 1 or not group.kind.can_grow:
                 continue
             user = users.pop()
             if self._alone and any(c.statements[0] in self._alone for c in (group, user)):
                 continue
             if (
-                user.kind != "nest"
+                user.kind is not KernelKind.LOOP_NEST
                 or self._related(group, user)
                 or any(s.volume == 0 for s in group.statements)
             ):
                 continue
-            if group.kind == "contraction":
+            if group.kind is KernelKind.CONTRACTION:
                 self._append_epilogue(group, user)
                 continue
             if group.is_transpose or user.is_transpose:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.midend.analysis.use_def import KernelUses
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.choose import pays
 from ftm_backend.midend.schedule.cost import PLANNERS, Plan, nest_cycles, plan
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
@@ -108,12 +109,12 @@ class FusionContext:
         """Answers to questions about statements, shared by equal layers."""
         return FusionCache(self.machine, self.builder.stored)
 
-    def plan(self, kind: str, statements: Sequence[Statement]) -> Plan | None:
+    def plan(self, kind: KernelKind, statements: Sequence[Statement]) -> Plan | None:
         """Return the cheapest plan of a kernel of these statements; None if none fits on chip."""
         key = ("plan", kind, self.cache.statements_key(statements))
         return self.cache.get_or_compute(key, lambda: plan(kind, statements, self.machine))[0]
 
-    def estimate(self, kind: str, statements: Sequence[Statement]) -> float:
+    def estimate(self, kind: KernelKind, statements: Sequence[Statement]) -> float:
         """Return the modelled cycles of `plan`; infinity without one."""
         found = self.plan(kind, statements)
         return inf if found is None else found.cycles
@@ -149,7 +150,7 @@ class FusionContext:
                     waiting.append(maker)
         return found
 
-    def users(self, kernel: Kernel, kind: str) -> list[Kernel]:
+    def users(self, kernel: Kernel, kind: KernelKind) -> list[Kernel]:
         """Return the kernels of one kind, outside of loops, that load a kernel's only output."""
         (made,) = kernel.outputs
         return [k for k in self.uses.readers(made) if k.kind == kind and k.repeat is None]
@@ -163,7 +164,7 @@ class FusionContext:
         self,
         producer: Kernel,
         user: Kernel,
-        kind: str,
+        kind: KernelKind,
         taken: Sequence[Statement],
         left: Mapping[Statement, Sequence[Statement]],
         others: Iterable[Statement] = (),
@@ -200,14 +201,15 @@ class FusionContext:
         self.body_changed()
         groups = {
             producer: FusionGroup(kind, [*producer.statements, *taken]),
-            user: FusionGroup("nest", rest),
+            user: FusionGroup(KernelKind.LOOP_NEST, rest) if rest else None,
         }
         for group in groups.values():
-            place_on_cores(group, self.machine)
+            if group is not None:
+                place_on_cores(group, self.machine)
         return self.rebuild(groups)
 
-    def rebuild(self, groups: Mapping[Kernel, FusionGroup]) -> bool:
-        """Give kernels new statements; kernels without any go. Returns True."""
+    def rebuild(self, groups: Mapping[Kernel, FusionGroup | None]) -> bool:
+        """Give kernels new statements, or remove them (None). Returns True."""
         rebuild_kernels(self.module, groups, self.builder)
         self.kernels_changed()
         return True
@@ -238,7 +240,7 @@ def _set_producers(statements: Iterable[Statement]) -> None:
 def _is_elementwise(kernel: Kernel) -> bool:
     """Return whether a kernel computes each element by itself, in new memory, and only once."""
     is_new = kernel.repeat is None and all(tie is None for tie in kernel.ties)
-    is_nest = is_new and kernel.kind == "nest"
+    is_nest = is_new and kernel.kind is KernelKind.LOOP_NEST
     return is_nest and not any(s.is_reduction or s.gathers for s in kernel.statements)
 
 

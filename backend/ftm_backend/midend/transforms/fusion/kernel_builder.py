@@ -22,7 +22,7 @@ from ftm_backend.midend.analysis.use_def import FunctionUses, home_of, makers_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import split_off_sums
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index
-from ftm_backend.midend.schedule.gemm.kernel_schedule import KINDS, choose_schedule
+from ftm_backend.midend.schedule.gemm.kernel_schedule import choose_schedule
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 from ftm_backend.target.presets import MachineParameters
@@ -172,38 +172,37 @@ class KernelBuilder:
 
 def _aligned(kernel: Kernel) -> list[Statement]:
     """Return the statements of a contraction kernel over the same loops; all of other kernels."""
-    if kernel.kind == "summed":
-        return align_all(split_off_sums(kernel.statements)[0])
-    first = {"contraction": 0, "gradients": 1}.get(kernel.kind)
-    if kernel.kind == "computed":
-        first = contraction_index(kernel.statements)
-    return kernel.statements if first is None else align_all(kernel.statements[first:])
+    if not kernel.kind.multiplies:
+        return kernel.statements
+    first = contraction_index(kernel.statements)
+    return align_all(split_off_sums(kernel.statements[first:])[0])
 
 
 def _set_schedule(kernel: Kernel) -> None:
     """Set the schedule of a contraction on all cores, so that the kernel's text shows it."""
-    if kernel.kind in KINDS and not kernel.one_core:
+    if kernel.kind.has_schedule and not kernel.one_core:
         _, kernel.schedule = choose_schedule(
             kernel.kind, kernel.statements, kernel.machine, kernel.aligned
         )
 
 
 def rebuild_kernels(
-    module: KernelModule, groups: Mapping[Kernel, FusionGroup], builder: KernelBuilder
+    module: KernelModule, groups: Mapping[Kernel, FusionGroup | None], builder: KernelBuilder
 ) -> None:
     """Replace kernels whose statements changed; names and order stay.
 
     Args:
         module: The kernels, changed in place.
-        groups: The kernels to replace, with their new statements; without any, the kernel goes.
+        groups: The kernels to replace with their new groups, and those to remove with None.
         builder: Knows the uses of the function's values.
     """
-    kept = [k for k in module.kernels if k not in groups or groups[k].statements]
-    builder.hold(groups[k].statements if k in groups else k.statements for k in kept)
-    for number, kernel in enumerate(kept):
+    kept = [(k, groups.get(k)) for k in module.kernels if k not in groups or groups[k] is not None]
+    builder.hold((group or kernel).statements for kernel, group in kept)
+    module.kernels = []
+    for old, group in kept:
+        kernel = old if group is None else builder.kernel(group)
         kernel.key = None  # another kernel may now store the results of a common statement
-        if kernel in groups:
-            kept[number] = builder.kernel(groups[kernel])
-            kept[number].name = kernel.name
-            _set_schedule(kept[number])
-    module.kernels = kept
+        if group is not None:
+            kernel.name = old.name
+            _set_schedule(kernel)
+        module.kernels.append(kernel)

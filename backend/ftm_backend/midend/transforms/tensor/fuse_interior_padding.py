@@ -30,6 +30,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.analysis.use_def import FunctionUses
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.gemm.interleaved_phases import PhaseTaps, cheapest
 from ftm_backend.midend.lowering.loop_nest.transpose import match_transpose
 from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
@@ -83,7 +84,9 @@ def _in_product(
     # the other way reads and writes zeros and elements
     moved = 5 * volume(place.sizes) * ELEMENT_BYTES[value.dtype]
     copying = traffic_cycles(machine, moved)
-    if best is None or best[0] >= copying + estimate("contraction", [found.statement], machine):
+    if best is None or best[0] >= copying + estimate(
+        KernelKind.CONTRACTION, [found.statement], machine
+    ):
         return None
     made = best[1].results[0].value
     made.producer, shape = best[1], (*place.sizes, 2)

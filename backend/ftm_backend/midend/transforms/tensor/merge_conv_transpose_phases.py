@@ -27,6 +27,7 @@ from ftm_backend.ir.linalg.function import (
     WindowPart,
 )
 from ftm_backend.midend.analysis.use_def import FunctionUses
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.gemm.interleaved_phases import (
     PhaseTaps,
     Products,
@@ -156,7 +157,7 @@ def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
     separate = copying + sum(each.statement.volume for each in pair.products) / peak
     if least > separate:  # at peak speed; else the products need no plan
         separate = copying + sum(
-            estimate("contraction", [each.statement], machine) for each in pair.products
+            estimate(KernelKind.CONTRACTION, [each.statement], machine) for each in pair.products
         )
     subject = str(pair.products[0].statement.loops)
     if not pays(machine, "merge-conv-transpose-phases", subject, separate, least):

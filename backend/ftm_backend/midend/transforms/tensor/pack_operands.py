@@ -22,6 +22,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.scalar_nodes import reading
 from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
@@ -103,7 +104,7 @@ def _cheapest(
     No copy if none can pay; one that costs more if the user wants it.
     """
     statement = found.statement
-    keep = estimate("contraction", [statement], machine)
+    keep = estimate(KernelKind.CONTRACTION, [statement], machine)
     least = inf if machine.choice("pack-operands") == "pack" else keep
     best: tuple[float, list[Statement]] | None = None
     for operand, order in candidates:
@@ -118,7 +119,7 @@ def _cheapest(
             continue  # the result is a dot product, which is no matmul
         if least <= copying + cycles_lower_bound([packed], machine):
             continue
-        cycles = estimate("contraction", [packed], machine) + copying
+        cycles = estimate(KernelKind.CONTRACTION, [packed], machine) + copying
         if cycles < least:
             least, best = cycles, (cycles, [copy, packed])
     return keep, best
