@@ -100,7 +100,7 @@ class Pass:
     A pass uses its input up: the next value may be the same object, or share parts with it.
 
     Attributes:
-        name: The pass in dumps and options, as in ``ftm opt --split-k``.
+        name: The pass in dumps and options, as in ``ftm opt --pack-operands``.
         run: ``run(value, machine)`` returns the next value.
         ir: The IRs before and after it.
         doc: One sentence that starts with a verb.

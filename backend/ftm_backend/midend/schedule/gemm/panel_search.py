@@ -58,7 +58,7 @@ FULL = 0.97
 """Splitting k cannot pay if compute at peak takes this part of the time that it must stay below."""
 SHORTEST_SPLIT = 100
 """Barriers that take as long as the shortest plan that splitting k can improve."""
-SPLIT_K_MARGIN, SPLIT_K_MARGIN_LONG = 0.95, 0.97
+SPLIT_K_MARGIN, SPLIT_K_MARGIN_LONG = 0.92, 0.97
 """A split-k plan must take less than this part of the best plan's time, because of the model's
 error. Short plans need the larger margin."""
 
