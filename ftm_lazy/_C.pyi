@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 import torch
 import torch.distributed
 from torch import Tensor
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 # Called with a trace, the lines that recorded its calls, the varying dimensions of each
 # parameter (bit masks), whether the trace trains, whether these sizes may have any value, the
@@ -15,7 +18,7 @@ from torch import Tensor
 _Compile = Callable[..., tuple[bytes, Sequence[int]] | str]
 # Called with the arguments of later calls of the compiler, one tuple each, and with a function to
 # call after each of them that compiled, or None.
-_Announce = Callable[[tuple[tuple[Any, ...], ...], Callable[[], None] | None], None]
+_Announce = Callable[[tuple[tuple[object, ...], ...], Callable[[], None] | None], None]
 # Called with a program's trace, inputs, scalars and outputs.
 _Observer = Callable[[_RecordedTrace, list[Tensor], list[float], list[Tensor]], None]
 
@@ -36,7 +39,7 @@ class _RecordedTrace:
 
     def spec(
         self, call: int
-    ) -> tuple[str, list[tuple[str, str, Any]], list[tuple[str, tuple[int, ...]] | None]]:
+    ) -> tuple[str, list[tuple[str, str, object]], list[tuple[str, tuple[int, ...]] | None]]:
         """Op, arguments (name, kind, data) and result types of a call."""
 
 class _Capture:
@@ -160,8 +163,11 @@ def _shutdown(patience: float) -> None:
 
 # Traces and launches.
 def _run_backward(
-    run: Callable[..., Any], outputs: Sequence[Any], *args: Any, **kwargs: Any
-) -> Any: ...
+    run: Callable[Concatenate[Sequence[Tensor], _P], _R],
+    outputs: Sequence[Tensor],
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> _R: ...
 def _begin_step() -> None: ...
 def _end_step(optimizer: int) -> None: ...
 def _sync(wait: bool = False) -> None: ...
@@ -195,7 +201,7 @@ def _set_rng_state(state: bytes, device: int) -> None: ...
 def _default_generator(device: int) -> torch.Generator: ...
 
 # Memory.
-def _read_only_dlpack(tensor: Tensor) -> Any: ...
+def _read_only_dlpack(tensor: Tensor) -> object: ...
 def _memory_segments() -> list[tuple[int, int, int, int]]: ...
 def _set_memory_fraction(fraction: float, device: int, /) -> None: ...
 def _memory_fraction(device: int, /) -> float: ...

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from ftm_backend.target import presets, tuning
 
@@ -167,7 +167,12 @@ def _cores() -> int:
     return max(1, len(os.sched_getaffinity(0)) // max(1, int(processes)))
 
 
-def _setting(variable: str, parse: Callable[[str], Any], default: Any, shown: str, doc: str) -> Any:
+_T = TypeVar("_T")
+
+
+def _setting(
+    variable: str, parse: Callable[[str], _T], default: _T | Callable[[], _T], shown: str, doc: str
+) -> _T:
     """Create the dataclass field of a setting.
 
     Args:

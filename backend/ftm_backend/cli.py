@@ -103,7 +103,7 @@ class Parser(argparse.ArgumentParser):
         """Add ``--json``, for commands that otherwise print a table."""
         self.add_argument("--json", action="store_true", help="print JSON in place of the table")
 
-    # the results of argparse are Any
+    # argparse does not type its results
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the command line, and remember how much to print."""
         found = super().parse_args(args, namespace)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TypeVar
 
 from ftm_backend.target import tuning
 
+_T = TypeVar("_T")
 
-def _decides(default: object) -> Any:
+
+def _decides(default: _T) -> _T:
     """Declare a field that changes the compiled program."""
     return field(default=default, metadata={"cache": True})
 

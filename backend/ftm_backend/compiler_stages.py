@@ -43,8 +43,8 @@ class CompilerStage(NamedTuple):
 
     name: str
     run: Callable[..., Any]
-    read: Callable[[Any, presets.MachineParameters], Any]
-    write: Callable[[Any], str | bytes]
+    read: Callable[..., object]
+    write: Callable[..., str | bytes]
     suffix: str
     doc: str
     step: Pass | None = None

@@ -170,13 +170,17 @@ class _Again(Exception):
         self.restrictions = restrictions
 
 
+_Walk = Iterator[tuple[CompilerStage, Any]]
+"""Stages, each with the program in its IR."""
+
+
 def _walk(
     from_stage: str,
     source: Trace | str,
     to_stage: str,
     options: CompileOptions,
     seconds: dict[str, float],
-) -> Iterator[tuple[CompilerStage, Any]]:
+) -> _Walk:
     """Yield each stage with its value, from ``from_stage`` to ``to_stage``.
 
     Later stages may change the value. If a later stage cannot lower a fused kernel, the stages are
@@ -199,7 +203,7 @@ def _attempt(
     options: CompileOptions,
     seconds: dict[str, float],
     restrictions: Restrictions,
-) -> Iterator[tuple[CompilerStage, Any]]:
+) -> _Walk:
     """Do the work of `_walk` under given restrictions; raise _Again to request others."""
     machine = _machine(options)
     every = stages(machine)

@@ -6,6 +6,7 @@ Attributes and types have many classes with different members, so they remain un
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 Attribute = Any
@@ -52,7 +53,7 @@ class Operation(Protocol):
     results: Sequence[Value]
     attributes: MutableMapping[str, Attribute]
     regions: Sequence[Region]
-    location: Any
+    location: AbstractContextManager[object]
 
     def erase(self) -> None:
         """Remove the operation from its block."""
@@ -79,4 +80,4 @@ class Module(Protocol):
 
     body: Block
     operation: Any
-    context: Any
+    context: AbstractContextManager[object]

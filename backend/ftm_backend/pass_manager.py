@@ -46,10 +46,10 @@ class IRFormat:
     """
 
     name: str
-    write: Callable[[Any, str], str] = field(compare=False)
-    read: Callable[[str, MachineParameters], Any] = field(compare=False)
+    write: Callable[..., str] = field(compare=False)
+    read: Callable[[str, MachineParameters], object] = field(compare=False)
     suffix: str = field(compare=False)
-    verify: Callable[[Any], None] = field(default=_no_rules, compare=False)
+    verify: Callable[..., None] = field(default=_no_rules, compare=False)
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ class Pass:
     """
 
     name: str
-    run: Callable[[Any, MachineParameters], Any]
+    run: Callable[..., Any]
     ir: Conversion
     doc: str
     optional: bool = False
     requires: tuple[Requirement, ...] = ()
-    instead: Callable[[Any, MachineParameters], Any] | None = None
+    instead: Callable[..., object] | None = None
     alias: str = ""
 
     @property

@@ -6,8 +6,8 @@ of a specification is read once, and its node costs little in later traces.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from ftm_backend.ir.trace.shape_family import NumberPlaces, numbers_of, with_numbers
 from ftm_backend.ir.trace.trace import CallSpec, DType, Node, Operand, TensorType, Trace
@@ -59,18 +59,22 @@ def with_symbols(trace: Trace, recorded: RecordedSymbols) -> Trace:
 
 def _spec(
     op: str,
-    arguments: list[tuple[str, str, Any]],
+    arguments: list[tuple[str, str, object]],
     results: list[tuple[str, tuple[int, ...]] | None],
 ) -> CallSpec:
     args = tuple((name, _READ[kind](value)) for name, kind, value in arguments)
     return CallSpec(op, args, tuple(TensorType(*data) if data else None for data in results))
 
 
-def _operands(marks: Any) -> Any:
+def _operands(marks: object) -> object:
     if isinstance(marks, tuple):
         return tuple(map(_operands, marks))
     return None if marks is None else Operand(marks)
 
 
-_READ = {"attribute": lambda value: value, "dtype": DType, "operands": _operands}
+_READ: dict[str, Callable[..., object]] = {
+    "attribute": lambda value: value,
+    "dtype": DType,
+    "operands": _operands,
+}
 """By the kind of an argument (csrc/program/recorded_trace.cpp): reads its data."""

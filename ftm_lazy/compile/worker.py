@@ -18,10 +18,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, Any, TextIO
+from typing import IO, TextIO
 
 from ftm_backend.codegen.function_cache import FunctionStore
-from ftm_backend.compile_server import join, pack, split, unpack
+from ftm_backend.compile_server import Header, join, pack, split, unpack
 from ftm_lazy.compile.forked_process import ForkedProcess
 from ftm_lazy.user_warnings import warn_user
 
@@ -300,7 +300,7 @@ class Worker:
             except BrokenPipeError:
                 raise _ProcessLostError(self._describe_end()) from None
 
-    def _receive(self, watchdog: _Watchdog) -> tuple[dict[str, Any], bytes]:
+    def _receive(self, watchdog: _Watchdog) -> tuple[Header, bytes]:
         while (frame := unpack(self._received)) is None:
             watchdog.wait(self._response_pipe, select.POLLIN)
             with contextlib.suppress(BlockingIOError):

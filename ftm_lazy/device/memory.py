@@ -95,7 +95,7 @@ def memory_snapshot() -> list[dict[str, Any]]:
     Returns:
         One segment for each block, sorted by address. Sizes are in bytes.
     """
-    segments: list[dict[str, Any]] = []
+    segments = []
     for address, capacity, requested, device in _C._memory_segments():
         state = "active_allocated" if requested else "inactive"
         segments.append(

@@ -82,7 +82,8 @@ def _window_of(trace: Trace, position: int, uses: _Uses) -> _Window | None:
     sizes = tuple(map(size_hint, trace.params[parameter].shape))
     tensors = dict(cat.spec.args)["tensors"]
     if (
-        not all(tensor is Operand.VALUE for tensor in tensors)
+        not isinstance(tensors, tuple)
+        or not all(tensor is Operand.VALUE for tensor in tensors)
         or len(sizes) < 2
         or sizes[0] != 1
         or uses.counts[parameter] != 1

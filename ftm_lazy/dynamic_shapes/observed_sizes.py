@@ -7,7 +7,6 @@ in a trace (`ftm_backend.ir.trace.shape_family`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from ftm_backend.ir.trace.shape_family import NumberPlaces, numbers_of, with_numbers
 from ftm_backend.ir.trace.trace import Trace
@@ -37,7 +36,7 @@ def with_observed_symbols(
     """
     symbols = ShapeEnv(trace.symbols.declared if trace.symbols is not None else {})
     with symbols:
-        numbers: list[Any] = [
+        numbers: list[SymInt | int] = [
             parse_size("{" + size.text + "}") if isinstance(size, SymInt) else size
             for size in numbers_of(trace)
         ]
@@ -66,8 +65,8 @@ def with_observed_symbols(
     for place in sorted(asked):
         size = numbers[place]
         if not isinstance(size, SymInt) and size >= _LEAST:
-            numbers[place] = symbol(("asked", column(place), size), size)
-            symbols.distinct.add(numbers[place].text)
+            numbers[place] = asked_size = symbol(("asked", column(place), size), size)
+            symbols.distinct.add(asked_size.text)
     if not 0 < len(symbols.declared) <= _MOST:
         return None
     return with_numbers(trace, numbers, symbols)

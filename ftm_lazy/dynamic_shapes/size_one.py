@@ -15,7 +15,6 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ftm_backend.ir.trace.shape_family import NumberPlaces, numbers_of, with_numbers
 from ftm_backend.ir.trace.trace import Node, Operand, TensorType, Trace
@@ -30,7 +29,7 @@ def without_views(trace: Trace) -> Hashable:
 
     Each use of a view is replaced by its base, sizes, strides and offset.
     """
-    read: list[tuple[Any, ...]] = []  # what replaces each value
+    read: list[tuple[Hashable, ...]] = []  # what replaces each value
     # for contiguous values the base of the view, and the offset in elements
     begins: dict[int, tuple[int, int]] = {}
     dtypes: list[str] = []  # of the values without views

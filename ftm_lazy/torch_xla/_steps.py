@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 import ftm_lazy
 from ftm_lazy import _C
@@ -44,12 +44,26 @@ def step() -> AbstractContextManager[None]:
     return compile()
 
 
+@overload
+def compile(
+    f: Callable[P, R],
+    full_graph: bool | None = False,
+    name: str | None = None,
+    max_different_graphs: int | None = None,
+) -> Callable[P, R]: ...
+@overload
+def compile(
+    f: None = None,
+    full_graph: bool | None = False,
+    name: str | None = None,
+    max_different_graphs: int | None = None,
+) -> _Region: ...
 def compile(
     f: Callable[P, R] | None = None,
     full_graph: bool | None = False,
     name: str | None = None,
     max_different_graphs: int | None = None,
-) -> Any:
+) -> Callable[P, R] | _Region:
     """Run a function or a ``with`` block as one program.
 
     Also usable as a decorator, ``@compile()``. Calls within the region raise RuntimeError if

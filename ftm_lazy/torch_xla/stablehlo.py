@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from ftm_backend import optional_packages
+from ftm_backend.mlir_stubs import Module
 from ftm_lazy.compile.recorded_trace import trace_of
 from ftm_lazy.torch_xla import _refusals
 

@@ -272,13 +272,16 @@ class MapTypeChecker:
 Key = tuple[str, str, int]
 """Python type, text and element type of an immediate."""
 
+ImmediateEntry = tuple[Key, int | FloatBits]
+"""An immediate of the pool, and its bits."""
+
 
 class ImmediateTypes:
     """The immediate pool: the bits of each distinct (value, type)."""
 
     def __init__(self) -> None:
         self.bits = SectionWriter("Q")
-        self.keys: list[tuple[Key, int | FloatBits]] = []
+        self.keys: list[ImmediateEntry] = []
         self._indices: dict[Key, int] = {}
 
     def intern(self, value: int | float, element: ElementType) -> int:
@@ -289,7 +292,7 @@ class ImmediateTypes:
             return self.add((key, to_bits(value, element)))
         return found
 
-    def add(self, entry: tuple[Key, int | FloatBits]) -> int:
+    def add(self, entry: ImmediateEntry) -> int:
         """Add an entry of another pool and return its index."""
         key, bits = entry
         found = self._indices.get(key)

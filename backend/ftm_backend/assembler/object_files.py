@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import EllipsisType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,6 +36,9 @@ _SCALAR, _IMMEDIATE = (
 _MAP, _RET, _BRANCH = OPCODES["@map"], OPCODES["@ret"], OPCODES["SBR"]
 _WITH_ARGUMENTS = (OPCODES["@call"], OPCODES["CSTART"])
 
+if TYPE_CHECKING:
+    from ftm_backend.assembler.map_type_checker import ImmediateEntry
+
 
 @dataclass(frozen=True, eq=False)
 class ObjectFile:
@@ -49,7 +53,7 @@ class ObjectFile:
 
     records: dict[str, np.ndarray]
     bases: Bases
-    immediates: tuple[tuple[Any, int], ...]
+    immediates: tuple[tuple[ImmediateEntry, int], ...]
     names: dict[str, tuple[str, ...]]
 
     def relocated(self, bases: Bases, immediates: dict[int, int]) -> dict[str, np.ndarray]:
@@ -95,7 +99,7 @@ class ObjectFile:
         return records
 
 
-def _add(numbers: np.ndarray, distance: int, where: Any = ...) -> None:
+def _add(numbers: np.ndarray, distance: int, where: EllipsisType | np.ndarray = ...) -> None:
     if distance:
         numbers[where] = numbers[where].astype(np.int64) + distance
 
@@ -108,7 +112,7 @@ def _add_if_present(numbers: np.ndarray, distance: int) -> None:
 def make_object(
     parts: dict[str, bytes],
     bases: Bases,
-    immediates: Sequence[object],
+    immediates: Sequence[ImmediateEntry],
     names: dict[str, tuple[str, ...]],
 ) -> ObjectFile | None:
     """Make the object file of a function.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ftm_backend.assembler.image_layout import C_TYPES, LayoutRecord
 from ftm_backend.symbolic import FloatBits, SymInt, current_env
@@ -49,7 +49,7 @@ class SectionWriter:
         """Return the number of records."""
         return len(self.data) // self._size
 
-    def append(self, *fields: Any) -> None:
+    def append(self, *fields: object) -> None:
         """Append a record; nested records are flattened."""
         if self._has_symbols:
             fields = self._relocated(fields)
@@ -59,7 +59,7 @@ class SectionWriter:
         """Append packed records without symbolic sizes."""
         self.data += records
 
-    def _relocated(self, fields: tuple[Any, ...]) -> tuple[int, ...]:
+    def _relocated(self, fields: tuple[object, ...]) -> tuple[object, ...]:
         """Note a relocation for each symbolic field, and return the fields with hints."""
         hints = []
         for number, (code, field) in enumerate(zip(self._format, fields, strict=True)):

@@ -66,7 +66,7 @@ def store(missing: Iterable[str], shelf: FunctionStore) -> None:
 
 
 def _pack(compiled: CompiledFunction) -> bytes:
-    header: dict[str, Any] = {
+    header: dict[str, object] = {
         "lines": compiled.code.printed,
         "parameters": [
             (x.name, x.dtype, x.scalar, x.out, x.alias) for x in compiled.code.parameters

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class ExampleProgram:
 
     text: str
     inputs: list[np.ndarray]
-    scalars: list[Any]
+    scalars: list[float]
     outputs: list[np.ndarray]
 
 
@@ -40,7 +40,7 @@ def case(row: InstructionDef) -> ExampleProgram:
     )
 
 
-def _array(value: tuple[str, tuple[int, ...], list[object]]) -> np.ndarray:
+def _array(value: tuple[str, tuple[int, ...], Sequence[float]]) -> np.ndarray:
     token, extents, values = value
     return np.array(values, BY_TOKEN[token].array).reshape(extents)
 

@@ -145,7 +145,7 @@ def _instruction(row: i.InstructionDef) -> list[str]:
     ]
 
 
-def _values(value: tuple[str, tuple[int, ...], list[object]]) -> str:
+def _values(value: tuple[str, tuple[int, ...], Sequence[float]]) -> str:
     token, extents, values = value
     words = ", ".join(
         f"{x:.6g}" if isinstance(x, float) else str(int(x) if isinstance(x, bool) else x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ftm_backend.dtypes import info, memory, promote_operands
 from ftm_backend.frontend.nest_operands import Index, LoopInput, LoopOutput, OperandDim, affine
@@ -35,6 +35,10 @@ class LoweringError(ValueError):
     """The compiler does not support these arguments of an op; the message gives the reason."""
 
 
+if TYPE_CHECKING:
+    from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow
+
+
 class LinalgBuilder:
     """Builds one linalg function.
 
@@ -56,7 +60,7 @@ class LinalgBuilder:
         self._gathers: list[function.Value] = []
         self.copies: dict[tuple[int, Strided], tuple[function.Value, StridedValue]] = {}
         # i64 indices of a max pooling -> its windows, and the indices in a narrow type
-        self.pooled: dict[function.Value, Any] = {}
+        self.pooled: dict[function.Value, tuple[SlidingWindow, StridedValue]] = {}
 
     @property
     def result(self) -> TensorType:

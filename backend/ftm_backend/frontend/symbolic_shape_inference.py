@@ -206,7 +206,7 @@ class _Inference(TraceLowering):
             if isinstance(size, SymInt):
                 self._candidates.setdefault(size.value, {}).setdefault(size.text, size)
 
-    def _count(self, value: Any) -> object:
+    def _count(self, value: object) -> object:
         """Convert an argument that counts elements to a size or a guess."""
         if isinstance(value, tuple):
             return tuple(map(self._count, value))
@@ -244,7 +244,7 @@ class _Inference(TraceLowering):
         Each extent is taken from operands at the same position, else from any dimension of an
         operand, else from the arguments.
         """
-        shape: list[Any] = []
+        shape: list[int] = []
         counts = [
             size
             for name, value in node.args

@@ -7,12 +7,11 @@ lists and 0-dim tensors of runtime scalars become arguments.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ftm_backend import dtypes, mlir
 from ftm_backend.frontend.trace_to_torch_dialect import ARGS_ATTRIBUTE, operand_names
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
-from ftm_backend.mlir_stubs import Module, Operation, Type
+from ftm_backend.mlir_stubs import Module, Operation, Type, Value
 
 _VTENSOR = re.compile(r"!torch\.vtensor<\[([\d,]*)\],(.+)>")
 _TOKENS = {facts.torch: token for token, facts in dtypes.DTYPES.items()}
@@ -34,7 +33,7 @@ def read_torch(module: Module) -> Trace:
 class _Reader:
     def __init__(self, function: Operation) -> None:
         self.trace = Trace()
-        self._values: dict[Any, Any] = {}
+        self._values: dict[Value, object] = {}
         self._count = 0
         self._names = operand_names()
         block = function.regions[0].blocks[0]
@@ -50,7 +49,10 @@ class _Reader:
         for op in operations[:-1]:
             self._read(op.operation)
         for returned in operations[-1].operation.operands:
-            self.trace.results.append(self._values[returned].index)
+            result = self._values[returned]
+            if not isinstance(result, Ref):
+                raise TraceError(f"result {len(self.trace.results)} is no tensor")
+            self.trace.results.append(result.index)
 
     def _next_ref(self) -> Ref:
         self._count += 1

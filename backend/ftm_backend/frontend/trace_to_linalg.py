@@ -7,7 +7,6 @@ of inputs and outputs, because a ``u8`` tensor is ``i8`` from here on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from ftm_backend.dtypes import memory
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoweringError, StridedValue
@@ -102,13 +101,13 @@ class TraceLowering:
             raise LoweringError(f"{node.op}({types}): {error}") from error
         return results if isinstance(results, tuple) else (results,)
 
-    def number(self, value: Any) -> Any:
+    def number(self, value: object) -> object:
         """Convert an operand. A constant promotes like a runtime scalar."""
-        if type(value) in (int, float):
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
             return self.builder.constant(value, "i64" if type(value) is int else "f64")
         return self.argument(value)
 
-    def argument(self, value: object) -> Any:
+    def argument(self, value: object) -> object:
         """Convert an argument: references to values, dtypes to tokens, tuples to lists."""
         convert = _CONVERSIONS.get(type(value))
         return value if convert is None else convert(self, value)
@@ -133,7 +132,7 @@ def _set_origin(made: Iterable[Statement | Update | SequentialLoop], origin: Ori
 _OPERANDS = frozenset({"self", "other"})
 """Arguments that are tensors or scalars of the computation, never attributes."""
 
-_CONVERSIONS: dict[type, Callable[[TraceLowering, Any], object]] = {
+_CONVERSIONS: dict[type, Callable[..., object]] = {
     Ref: lambda lowering, ref: lowering.values[ref.index],
     ScalarRef: lambda lowering, ref: lowering.scalars[ref.index],
     DType: lambda lowering, dtype: dtype.token,

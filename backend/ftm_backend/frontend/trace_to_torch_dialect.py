@@ -11,11 +11,10 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ftm_backend import dtypes, mlir
-from ftm_backend.ir.linalg.strided_layout import Strided, decompose
+from ftm_backend.ir.linalg.strided_layout import Slicing, Strided, decompose
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 from ftm_backend.mlir_stubs import Module, Operation, Type, Value
 
@@ -213,11 +212,11 @@ class _Importer:
             self.converted_positions[key] = ()
         return self.converted_positions[key]
 
-    def converted_operand(self, value: Any) -> Any:
+    def converted_operand(self, value: object) -> Value:
         """Convert a runtime scalar to a 0-dim tensor, or a bool to an integer."""
-        return (
-            self.wrap(value) if isinstance(value, ScalarRef) else self.constant("int", int(value))
-        )
+        if isinstance(value, ScalarRef):
+            return self.wrap(value)
+        return self.constant("int", int(value is True))
 
     def verifies(self, name: str, types: list[Type], operands: list[Value]) -> bool:
         op = self.ir.Operation.create(name, types, operands)
@@ -242,7 +241,7 @@ class _Importer:
             self.wrapped[ref.index] = op.results[0]
         return self.wrapped[ref.index]
 
-    def argument(self, value: object) -> Any:
+    def argument(self, value: object) -> Value:
         if isinstance(value, Ref):
             return self.values[value.index]
         if isinstance(value, ScalarRef):
@@ -263,7 +262,7 @@ class _Importer:
             return self.constant("int", MEMORY_FORMATS[value])
         return self.constant("str", value)
 
-    def constant(self, kind: str, value: Any) -> Any:
+    def constant(self, kind: str, value: object) -> Value:
         key = (kind, repr(value))
         if key not in self.constants:
             ir = self.ir
@@ -271,7 +270,8 @@ class _Importer:
             if kind == "int":
                 attributes["value"] = ir.IntegerAttr.get(self.i64, value)
             elif kind == "bool":
-                attributes["value"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(1), int(value))
+                bit = ir.IntegerType.get_signless(1)
+                attributes["value"] = ir.IntegerAttr.get(bit, int(value is True))
             elif kind == "float":
                 attributes["value"] = ir.FloatAttr.get(ir.F64Type.get(), value)
             elif kind == "str":
@@ -282,7 +282,7 @@ class _Importer:
             ).results[0]
         return self.constants[key]
 
-    def list(self, items: tuple[Any, ...]) -> Any:
+    def list(self, items: tuple[object, ...]) -> Value:
         key = ("list", repr(items))
         if key in self.constants:
             return self.constants[key]
@@ -365,7 +365,9 @@ class _Importer:
         self.values.append(value)
         return True
 
-    def slice_and_permute(self, steps: Any, shape: tuple[int, ...], emit: Any) -> None:
+    def slice_and_permute(
+        self, steps: Slicing, shape: tuple[int, ...], emit: Callable[..., object]
+    ) -> None:
         if shape != steps.shape:
             emit("torch.aten.view", steps.shape, self.list(steps.shape))
         sliced = list(steps.shape)

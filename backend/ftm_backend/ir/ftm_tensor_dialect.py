@@ -17,8 +17,8 @@ _INTEGERS = ext.attribute(default_factory=lambda: ir.DenseI64ArrayAttr.get([]))
 
 if TYPE_CHECKING:
     Result: TypeAlias = Any
-    Operand: TypeAlias = Any
-    Integers: TypeAlias = Any
+    Operand: TypeAlias = Result
+    Integers: TypeAlias = Result
 
     class FTM:
         """Stand-in for the type checker: the MLIR bindings have no annotations."""

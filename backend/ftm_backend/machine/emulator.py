@@ -10,7 +10,6 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -144,7 +143,7 @@ _DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
 def _library(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
-    signatures: dict[str, tuple[Any, list[Any]]] = {
+    signatures: dict[str, tuple[type | None, list[type]]] = {
         "ftm_abi_version": (ctypes.c_int, []),
         "ftm_description": (text, []),
         "ftm_open": (pointer, [ctypes.POINTER(_Config), text, size]),

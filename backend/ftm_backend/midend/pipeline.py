@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend import mlir
 from ftm_backend.ir.linalg.function import LinalgFunction
 from ftm_backend.ir.linalg.printer import print_function
@@ -229,8 +227,8 @@ def pipeline(machine: MachineParameters) -> tuple[Pass, ...]:
 
 
 def apply(
-    step: Pass, value: Any, machine: MachineParameters, restrictions: Restrictions = NONE
-) -> Any:
+    step: Pass, value: object, machine: MachineParameters, restrictions: Restrictions = NONE
+) -> object:
     """Run one pass unless the restrictions leave it out, and verify its result.
 
     Args:
@@ -267,7 +265,7 @@ def apply(
 
 def run(function: LinalgFunction, machine: MachineParameters) -> TileProgram:
     """Run the pipeline of ``machine`` on a function, which it changes."""
-    value: Any = function
+    value: object = function
     for step in pipeline(machine):
         value = apply(step, value, machine)
     assert isinstance(value, TileProgram)

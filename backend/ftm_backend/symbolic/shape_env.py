@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ftm_backend.symbolic.polynomial import Polynomial, without
 
@@ -45,6 +45,10 @@ class _Spelled(Protocol):
     def text(self) -> str: ...
 
 
+if TYPE_CHECKING:
+    from ftm_backend.symbolic.symint import SymInt
+
+
 class ShapeEnv:
     """The symbols of one program, and the guards under which the program is valid.
 
@@ -69,9 +73,9 @@ class ShapeEnv:
         self.guards: dict[tuple[str, str], Guard] = {}
         self.atoms: dict[str, int] = {}
         """Hints of the symbols, and of the quotients and remainders that occurred."""
-        self.parsed: dict[str, Any] = {}
+        self.parsed: dict[str, int] = {}
         """Sizes that were parsed, by their text in braces."""
-        self.divided: dict[tuple[str, str | int], tuple[Any, Any]] = {}
+        self.divided: dict[tuple[str, str | int], tuple[SymInt | int, SymInt | int]] = {}
         """Quotient and remainder by dividend's text and divisor; divisions repeat often."""
         self._quotients: dict[str, tuple[Polynomial, int]] = {}
         """Dividend and divisor of each quotient by a constant."""

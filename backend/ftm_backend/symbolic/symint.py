@@ -56,8 +56,8 @@ class SymInt:
         self._bounds: tuple[float, float] | None = None
         # Results by the other operand (a number, or a SymInt's text). Programs repeat the same few
         # operations, and a cached result already has its text and bounds.
-        self._sums: dict[int | str, Any] = {}
-        self._products: dict[int | str, Any] = {}
+        self._sums: dict[int | str, SymInt | int] = {}
+        self._products: dict[int | str, SymInt | int] = {}
 
     @property
     def text(self) -> str:
@@ -136,11 +136,11 @@ class SymInt:
             return self._add_constant(-other)
         return NotImplemented
 
-    def _add_constant(self, constant: int) -> SymInt:
+    def _add_constant(self, constant: int) -> SymInt | int:
         """Add a constant."""
         if not constant:
             return self
-        found: SymInt | None = self._sums.get(constant)
+        found = self._sums.get(constant)
         if found is None:
             polynomial = dict(self.polynomial)
             total = polynomial.pop((), 0) + constant
@@ -359,7 +359,7 @@ def _real(symbol: str, left: SymInt | float, right: SymInt | float) -> SymFloat:
     return operation(symbol, left, right)
 
 
-def _make(polynomial: Polynomial, value: int, symbols: ShapeEnv) -> Any:
+def _make(polynomial: Polynomial, value: int, symbols: ShapeEnv) -> SymInt | int:
     """Return a SymInt, or a plain integer if the polynomial is constant."""
     if 0 in polynomial.values():
         polynomial = {m: c for m, c in polynomial.items() if c}

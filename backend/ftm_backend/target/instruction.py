@@ -6,7 +6,7 @@ Parser, printer, verifier, image format, the emulator's generated header, the cy
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -79,10 +79,7 @@ class MacroDef:
     def function(self) -> Callable[..., Any]:
         """The expansion function; imported on demand, since compilation never calls it."""
         module, _, function = self.name.partition(".")
-        function_: Callable[..., Any] = getattr(
-            import_module(f"ftm_backend.target.macros.{module}"), function
-        )
-        return function_
+        return getattr(import_module(f"ftm_backend.target.macros.{module}"), function)
 
 
 @dataclass(frozen=True)
@@ -100,9 +97,9 @@ class InstructionExample:
     """
 
     body: str
-    inputs: dict[str, tuple[str, tuple[int, ...], list[Any]]]
-    outputs: dict[str, tuple[str, tuple[int, ...], list[Any]]]
-    scalars: dict[str, tuple[str, object]] = field(default_factory=dict)
+    inputs: dict[str, tuple[str, tuple[int, ...], Sequence[float]]]
+    outputs: dict[str, tuple[str, tuple[int, ...], Sequence[float]]]
+    scalars: dict[str, tuple[str, float]] = field(default_factory=dict)
     results: tuple[str, ...] = ()
 
 

@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from ftm_backend.cli import Parser, command, say, version
 
@@ -49,9 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def collect() -> dict[str, Any]:
+def collect() -> dict[str, str | dict[str, str]]:
     """Return the facts by name: texts, and settings as a dictionary."""
-    facts: dict[str, object] = {"ftm": version(), "device": _device()}
+    facts: dict[str, str | dict[str, str]] = {"ftm": version(), "device": _device()}
     for package in _PACKAGES:
         try:
             facts[package] = metadata.version(package)

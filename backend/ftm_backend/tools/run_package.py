@@ -16,7 +16,7 @@ from ftm_backend import assembler, runtime
 from ftm_backend.cli import UserError, naming
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.ir import asm
-from ftm_backend.ir.asm.program import BufferDirective
+from ftm_backend.ir.asm.program import AsmProgram, BufferDirective
 from ftm_backend.machine import Machine, MachineError, array_compare
 from ftm_backend.runtime.asm_bundle import FORMAT, load_compiled
 from ftm_backend.runtime.packaged_model import PackagedModel, TensorInfo
@@ -92,7 +92,7 @@ def _weights_file(path: Path) -> Path:
     return found[0]
 
 
-def _profile(path: Path, program: Any, options: argparse.Namespace) -> bool:
+def _profile(path: Path, program: AsmProgram | str, options: argparse.Namespace) -> bool:
     """Print the profile; return whether the command line requests a run as well."""
     print_profile(path, program, options)
     return bool(options.inputs or options.random)

@@ -7,12 +7,11 @@ operands there; each rule expresses such an op by one that exists.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ftm_backend.frontend.trace_to_torch_dialect import operand_names
 from ftm_backend.ir.trace.trace import Node, Trace
 
-Arguments = dict[str, Any]
+Arguments = dict[str, object]
 
 
 def for_upstream(trace: Trace) -> Trace:

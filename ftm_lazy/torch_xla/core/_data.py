@@ -26,13 +26,13 @@ class ToXlaTensorArena:
     """
 
     def __init__(
-        self, convert_fn: Callable[[list[Any]], list[Any]], select_fn: Callable[[Any], bool]
+        self, convert_fn: Callable[[list[Any]], list[Any]], select_fn: Callable[..., bool]
     ) -> None:
         self._convert_fn, self._select_fn = convert_fn, select_fn
 
     def transform(self, inputs: object) -> Any:
         """Return a copy of `inputs` with the replacements; tuples become lists, as in torch_xla."""
-        found: list[Any] = []
+        found: list[object] = []
         utils.for_each_instance(inputs, self._select_fn, found.append)
         converted = iter(self._convert_fn(found) if found else [])
         return utils.for_each_instance_rewrite(inputs, self._select_fn, lambda _: next(converted))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
@@ -59,7 +59,7 @@ class DataParallel:
         self,
         network: torch.nn.Module | Callable[[], torch.nn.Module],
         device_ids: Iterable[torch.device | str] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[parallel_loader.LoaderOptions],
     ) -> None:
         module = network if isinstance(network, torch.nn.Module) else network()
         chosen = [
@@ -114,9 +114,8 @@ class DataParallel:
                 loop_fn(self._models[0], enumerate(loader), self._device, self._context, **kwargs)
             ]
         xla_model.wait_device_ops()
-        batches = parallel_loader.ParallelLoader(
-            loader, [self._device], batchdim=batchdim, **self._arguments
-        )
+        options: parallel_loader.LoaderOptions = {**self._arguments, "batchdim": batchdim}
+        batches = parallel_loader.ParallelLoader(loader, [self._device], **options)
         try:
             device_loader = batches.per_device_loader(self._device)
             return [loop_fn(self._models[0], device_loader, self._device, self._context, **kwargs)]

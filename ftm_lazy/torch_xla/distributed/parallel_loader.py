@@ -14,7 +14,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, cast
+from typing import TypedDict, Unpack, cast
 
 import torch
 
@@ -104,6 +104,17 @@ class PerDeviceLoader:
             _steps.sync()
             raise StopIteration
         return item
+
+
+class LoaderOptions(TypedDict, total=False):
+    """The optional arguments of `ParallelLoader`."""
+
+    batchdim: int
+    batches_per_execution: int
+    loader_prefetch_size: int
+    device_prefetch_size: int
+    host_to_device_transfer_threads: int
+    input_sharding: object
 
 
 class ParallelLoader:
@@ -290,7 +301,12 @@ class MpDeviceLoader:
         **kwargs: Arguments of `ParallelLoader`.
     """
 
-    def __init__(self, loader: Iterable[object], device: torch.device | str, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        loader: Iterable[object],
+        device: torch.device | str,
+        **kwargs: Unpack[LoaderOptions],
+    ) -> None:
         self._loader, self._device, self._arguments = loader, device, kwargs
         self._running: ParallelLoader | None = None
 

@@ -196,7 +196,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         """Return the shapes of the parameters by index."""
         return {str(i): {"shape": tuple(p.shape)} for i, (p, _) in enumerate(self._own)}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the state of this process's shards, which differs between processes.
 
         ``base_state`` and ``sharded_master_weights`` have the parameters' indices as keys, as in

@@ -20,7 +20,9 @@ __all__ = ["PyTree", "TracedStep", "tree_flatten_none"]
 PyTree: TypeAlias = Any
 
 
-def tree_flatten_none(pytree: PyTree) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], PyTree]]:
+def tree_flatten_none(
+    pytree: PyTree,
+) -> tuple[tuple[torch.Tensor, ...], Callable[[Sequence[object]], PyTree]]:
     """Flatten a tree without its None leaves.
 
     Returns:
@@ -61,7 +63,7 @@ class TracedStep:
         fn: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]],
         carry: PyTree,
         x: PyTree,
-        partition_fn: Any,
+        partition_fn: object,
     ) -> None:
         arguments, unflatten = tree_flatten_none((carry, x))
         self._graphs: dict[str, torch.fx.GraphModule] = {}
@@ -130,7 +132,7 @@ class TracedStep:
         arguments, _ = tree_flatten_none((carry, x))
         return self._unflatten(_Step.apply(self, *arguments))
 
-    def pair(self, carry: PyTree, x: PyTree) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def pair(self, carry: PyTree, x: PyTree) -> tuple[Callable[..., object], Callable[..., object]]:
         """Return the graphs as functions of trees; see `scan.value_and_grad_partitioned`."""
 
         def forward(

@@ -17,7 +17,7 @@ def while_loop(
     body_fn: Callable[..., Sequence[object]],
     carried_inputs: Sequence[object],
     additional_inputs: Sequence[object] | None = None,
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """Run ``while cond_fn(*carried, *others): carried = body_fn(*carried, *others)``.
 
     Each step is one program together with its condition, which is read after the step.
@@ -37,7 +37,12 @@ def while_loop(
     return carried
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., object], *input_value: object) -> Any:
+def fori_loop(
+    lower: int | torch.Tensor,
+    upper: int | torch.Tensor,
+    body_fun: Callable[..., object],
+    *input_value: object,
+) -> object:
     """Apply a function ``upper - lower`` times to its own result.
 
     Args:

@@ -25,7 +25,7 @@ class GRU(nn.GRU):
     as in torch_xla. The input is a tensor, not a `PackedSequence`.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> nn.GRU:
+    def __new__(cls, *args: object, **kwargs: object) -> nn.GRU:
         """Create the layer, or a `torch.nn.GRU` for two directions."""
         positional = args[_BIDIRECTIONAL] if len(args) > _BIDIRECTIONAL else False
         if kwargs.get("bidirectional", positional):

@@ -63,7 +63,7 @@ def scan_layers(
 
 
 def _call_pure(
-    first: torch.nn.Module, layer: torch.nn.Module, data: Any, partition_fn: object
+    first: torch.nn.Module, layer: torch.nn.Module, data: object, partition_fn: object
 ) -> object:
     """Run `layer` with the trace of `first`, which has the same structure."""
     if first not in _ONE_LAYER_CACHE:

@@ -178,7 +178,7 @@ def _members(value: object) -> Iterator[object]:
 
 
 def for_each_instance(
-    value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], object]
+    value: object, select_fn: Callable[..., bool], fn: Callable[..., object]
 ) -> None:
     """Call a function once for each selected object of a structure, in order.
 
@@ -203,7 +203,7 @@ def for_each_instance(
 
 
 def for_each_instance_rewrite(
-    value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]
+    value: object, select_fn: Callable[..., bool], fn: Callable[..., object]
 ) -> object:
     """Return a copy of a structure with `fn(x)` instead of each selected object x.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -45,6 +45,10 @@ def _shortest(value: float, kind: str) -> float:
     return float(value)
 
 
+_Line = tuple[str, *tuple[MapOperand, ...]]
+"""Mnemonic and sources of an operation."""
+
+
 class BodyWriter:
     """Collects the operations of one map body.
 
@@ -59,8 +63,8 @@ class BodyWriter:
         self._rules = rules
         self.scalars = scalars
         self._values: dict[int, MapOperand] = {}
-        self._lines: dict[tuple[Any, ...], p.VectorRegister] = {}
-        self._keys: dict[MapOperand, tuple[Any, ...]] = {}
+        self._lines: dict[_Line, p.VectorRegister] = {}
+        self._keys: dict[MapOperand, _Line] = {}
         self._registers = 0
         self.uses: dict[int, int] = {}
 
@@ -82,7 +86,10 @@ class BodyWriter:
 
     def emit(self, mnemonic: str, *sources: MapOperand | int | float) -> p.VectorRegister:
         """Append an operation and return its result; an equal earlier operation is reused."""
-        key = mnemonic, *(p.Immediate(s) if isinstance(s, (int, float)) else s for s in sources)
+        key: _Line = (
+            mnemonic,
+            *(p.Immediate(s) if isinstance(s, (int, float)) else s for s in sources),
+        )
         result = self._lines.get(key)
         if result is None:
             result = self._lines[key] = self.register()

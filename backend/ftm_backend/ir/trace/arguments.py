@@ -7,10 +7,10 @@ operands share it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from ftm_backend.symbolic import SymInt
 
@@ -111,7 +111,7 @@ def format_argument(value: object) -> str:
     raise TraceError(f"{value!r} of type {type(value).__name__} cannot be an argument of a trace")
 
 
-def replace_scalars(value: object, replacements: dict[int, Any]) -> Any:
+def replace_scalars(value: object, replacements: Mapping[int, object]) -> Any:
     """Replace the runtime scalars inside an argument."""
     if isinstance(value, tuple):
         items = tuple(replace_scalars(item, replacements) for item in value)
@@ -131,12 +131,12 @@ class Blank:
         return "#"
 
 
-def is_size(value: object) -> bool:
+def is_size(value: object) -> TypeGuard[int]:
     """Return whether an argument is an integer: a literal, or a polynomial of symbols."""
     return type(value) is int or isinstance(value, SymInt)
 
 
-def sizes_of_argument(name: str, value: Any) -> tuple[int, ...]:
+def sizes_of_argument(name: str, value: object) -> tuple[int, ...]:
     """Return the sizes in an argument: an integer or a list of integers in `SIZE_ARGUMENTS`."""
     if name not in SIZE_ARGUMENTS:
         return ()
@@ -145,7 +145,7 @@ def sizes_of_argument(name: str, value: Any) -> tuple[int, ...]:
     return (value,) if is_size(value) else ()
 
 
-def with_sizes(value: object, sizes: Iterator[object]) -> Any:
+def with_sizes(value: object, sizes: Iterator[object]) -> object:
     """Replace the integers of an argument by the next of ``sizes``."""
     return tuple([next(sizes) for _ in value]) if type(value) is tuple else next(sizes)
 
@@ -162,7 +162,7 @@ def operand_slots(value: object) -> Iterator[Operand]:
             yield from operand_slots(item)
 
 
-def split_operands(value: object, operands: list[int]) -> Any:
+def split_operands(value: object, operands: list[int]) -> object:
     """Replace references by `Operand`, and append their numbers to ``operands``."""
     if isinstance(value, (Ref, ScalarRef)):
         operands.append(value.index)

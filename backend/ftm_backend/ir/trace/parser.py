@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import ExitStack
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ftm_backend import symbolic
 from ftm_backend.dtypes import DTYPES
@@ -249,9 +249,9 @@ def _value(cursor: _Line, trace: Trace, number: int) -> int:
     return number + count
 
 
-def _arguments(cursor: _Line) -> tuple[tuple[str, Any], ...]:
+def _arguments(cursor: _Line) -> tuple[tuple[str, object], ...]:
     cursor.expect("(")
-    args: list[tuple[str, Any]] = []
+    args: list[tuple[str, object]] = []
     if cursor.accept(")"):
         return ()
     while True:

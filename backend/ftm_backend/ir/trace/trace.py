@@ -88,7 +88,7 @@ class CallSpec:
     """
 
     op: str
-    args: tuple[tuple[str, Any], ...]
+    args: tuple[tuple[str, object], ...]
     results: tuple[TensorType | None, ...]
 
     @functools.cached_property
@@ -143,7 +143,7 @@ class Node:
 
     @classmethod
     def of(
-        cls, op: str, args: Sequence[tuple[str, Any]], results: Sequence[TensorType | None]
+        cls, op: str, args: Sequence[tuple[str, object]], results: Sequence[TensorType | None]
     ) -> Node:
         """Create a node from arguments that contain its operands, as `Ref` and `ScalarRef`."""
         operands: list[int] = []
@@ -161,7 +161,7 @@ class Node:
         return self.spec.results
 
     @property
-    def args(self) -> tuple[tuple[str, Any], ...]:
+    def args(self) -> tuple[tuple[str, Argument], ...]:
         """The arguments in schema order, with `Ref` and `ScalarRef` for operands."""
         operands = iter(self.operands)
         return tuple((name, join_operands(value, operands)) for name, value in self.spec.args)

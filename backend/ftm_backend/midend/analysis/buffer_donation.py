@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel
@@ -80,22 +80,25 @@ def _epilogue_may_overwrite(view: Kernel, result: FunctionResult, overwritten: s
     )
 
 
+_B = TypeVar("_B")
+
+
 @dataclass(frozen=True, eq=False)
-class ProducedValue:
+class ProducedValue(Generic[_B]):
     """A tensor as output number ``output`` of a kernel whose inputs are ``buffers``."""
 
     view: Kernel
     output: int
-    buffers: Sequence[Any]
+    buffers: Sequence[_B]
 
 
 def donated_input(
-    made: ProducedValue,
-    maker: Callable[[Any], ProducedValue | None],
-    eligible: Callable[[Any], bool],
+    made: ProducedValue[_B],
+    maker: Callable[[_B], ProducedValue[_B] | None],
+    eligible: Callable[[_B], bool],
     may_overwrite: Callable[[Kernel, int, Sequence[int]], bool],
     kernels: int,
-) -> Any:
+) -> _B | None:
     """Return the input that an output updates in place, e.g. ``p`` for ``p - lr * g``.
 
     It is the leftmost eligible input of the output's expression.
@@ -117,7 +120,7 @@ def donated_input(
         kernels -= 1
         here = stack.pop()
         result = here.view.made[here.output]
-        further: list[ProducedValue] = []
+        further: list[ProducedValue[_B]] = []
         for value in () if result is None else _leaves(result.yields, here.view):
             number = here.view.inputs.index(value) if value in here.view.inputs else -1
             if number < 0:

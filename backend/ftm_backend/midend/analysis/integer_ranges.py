@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
 
 from ftm_backend.dtypes import MACHINE
 from ftm_backend.ir.linalg.affine import Affine
@@ -356,7 +355,7 @@ def _truncated(x: int, y: int) -> int:
     return x // y if x >= 0 else -(-x // y)
 
 
-_RULES: dict[str, Any] = {
+_RULES: dict[str, Callable[..., Range]] = {
     "arith.addi": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "arith.subi": lambda a, b: (a[0] - b[1], a[1] - b[0]),
     "arith.muli": _product,

@@ -6,10 +6,10 @@ A kernel computes them once, in a map of one element. Example: ``lr * (1 - beta)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ftm_backend.ir.linalg.function import Node, Statement, walk
 from ftm_backend.ir.tile.builder import TileBuilder
+from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.lowering.map_bodies import mapped
 
 
@@ -19,7 +19,7 @@ class UniformValues:
     def __init__(self, statements: Sequence[Statement], b: TileBuilder):
         """Find the uniform nodes of ``statements``."""
         self._b = b
-        self.tiles: dict[int, tuple[Node, Any]] = {}
+        self.tiles: dict[int, tuple[Node, TileDecl]] = {}
         starts = [r.init for s in statements for r in s.results if isinstance(r.init, Node)]
         roots = [r.yields for s in statements for r in s.results] + starts
         order = walk(roots)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ftm_backend.ir.linalg.function import (
     FunctionResult,
@@ -22,6 +22,7 @@ from ftm_backend.target.presets import MachineParameters
 if TYPE_CHECKING:
     from ftm_backend.midend.analysis.structural_key import StructuralKey
     from ftm_backend.midend.schedule.gemm.schedule import Schedule
+    from ftm_backend.midend.schedule.loop_nest.iteration_domain import IterationDomain
 
 __all__ = ["Kernel", "KernelModule", "core_share", "runs"]
 
@@ -67,7 +68,7 @@ class Kernel:
     faults: bool = False
     barrier: bool = False
     aligned: list[Statement] = field(default_factory=list)
-    domain: Any = None
+    domain: IterationDomain | None = None
     repeat: SequentialLoop | None = None
     key: StructuralKey | None = None
     numbers: frozenset[int] = frozenset()

@@ -24,7 +24,15 @@ from ftm_backend.ir.linalg.printer import FunctionPrinter, tensor_type
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
-from ftm_backend.midend.kernel_ir.program import KernelProgram
+from ftm_backend.midend.kernel_ir.program import (
+    ArenaRegion,
+    BufferWindow,
+    ConstantBuffer,
+    InputBuffer,
+    KernelProgram,
+    OutputBuffer,
+    ScalarParameter,
+)
 from ftm_backend.midend.schedule.gemm.kernel_schedule import pin_schedule
 from ftm_backend.midend.transforms.fusion.fuse_ops import place_results
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
@@ -212,10 +220,20 @@ def read_program(text: str, machine: MachineParameters) -> KernelProgram:
             )
         facts = json.loads(module.operation.attributes["ftm.program"].value)
         grouped, operations = _read(module, machine)
-        program = KernelProgram(grouped.function, grouped.kernels, **facts)
+        program = KernelProgram(
+            grouped.function,
+            grouped.kernels,
+            [InputBuffer(*row) for row in facts["inputs"]],
+            [ScalarParameter(*row) for row in facts["scalars"]],
+            [OutputBuffer(*row) for row in facts["outputs"]],
+            [ConstantBuffer(*row) for row in facts["consts"]],
+            [ArenaRegion(*row) for row in facts["arena"]],
+            [BufferWindow(*row) for row in facts["windows"]],
+            facts["arena_bytes"],
+        )
         for kernel, op in zip(program.kernels, operations, strict=True):
             if "workspaces" in op.attributes:
-                buffers = {a[0]: (a[2], tuple(a[3])) for a in program.arena}
+                buffers = {a.symbol: (a.dtype, tuple(a.shape)) for a in program.arena}
                 kernel.workspaces = [Value(*buffers[a.value]) for a in op.attributes["workspaces"]]
             for name in ("inputs", "outputs", "workspaces"):
                 symbols = [a.value for a in op.attributes[name]] if name in op.attributes else []

@@ -200,11 +200,11 @@ def _records(dims: int) -> None:
         )
         dtype, shape = compute_dtype(self.dtype), (w.planes, *w.out)
         grad = b.reshape(grad_output, shape)
-        windows, positions = b.pooled.get(indices.base, (None, None))
-        if windows != w:
+        recorded = b.pooled.get(indices.base)
+        if recorded is None or recorded[0] != w:
             return b.as_type(_scattered(b, grad, b.reshape(indices, shape), w, dtype), self.type)
 
-        result = max_pool_backward(b, w.trimmed(), grad, positions, dtype)
+        result = max_pool_backward(b, w.trimmed(), grad, recorded[1], dtype)
         return b.as_type(result, self.type)
 
     @lowering(f"aten::avg_pool{dims}d", FLOATS + ("i64",), "avg_pool", SUMS)

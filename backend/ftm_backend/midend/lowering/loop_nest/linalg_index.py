@@ -8,11 +8,12 @@ tile, so it is computed once, before the loops, into a vector.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ftm_backend.ir.linalg.function import Node, Statement
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.builder import Index
+from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.schedule.loop_nest.merged_axes import (
     AxisPosition,
     TileAxes,
@@ -33,7 +34,7 @@ class IndexPositions:
     def __init__(self, nest: NestEmitter):
         """Start without vectors; ``prepare`` computes them."""
         self._nest = nest
-        self._patterns: dict[tuple[bool, Runs], Any] = {}
+        self._patterns: dict[tuple[bool, Runs], TileDecl] = {}
 
     def prepare(self) -> None:
         """Emit the vectors of nonlinear indices at the insertion point."""
@@ -41,7 +42,7 @@ class IndexPositions:
         for rows, runs in patterns(self._nest.axes, plan.rows, plan.columns):
             self._patterns[rows, runs] = self._pattern(rows, runs)
 
-    def parts(self, s: Statement, node: Node) -> tuple[Index, int, int, list[tuple[Any, str]]]:
+    def parts(self, s: Statement, node: Node) -> tuple[Index, int, int, list[tuple[TileDecl, str]]]:
         """Return an index: base, strides of rows and columns, pairs (vector, access) to add."""
         position = self._nest.axes.position(s, node.payload)
         steps = [0, 0]
@@ -53,7 +54,7 @@ class IndexPositions:
                 steps[not rows] = runs[0][1]
         return self._nest.address(position), steps[0], steps[1], added
 
-    def _pattern(self, rows: bool, runs: Runs) -> Any:
+    def _pattern(self, rows: bool, runs: Runs) -> TileDecl:
         nest, b = self._nest, self._nest.b
         tile = nest.tile("i64", rows, not rows)
         extents = (nest.plan.row_count(), 1) if rows else (1, nest.plan.column_count())

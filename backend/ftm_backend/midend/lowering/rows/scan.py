@@ -8,7 +8,6 @@ the scan goes along rows. Cores share O and I, never N.
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS
 from ftm_backend.ir.linalg.function import Node, Statement
@@ -19,6 +18,7 @@ from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
 from ftm_backend.midend.lowering.rows.gather_scatter import largest
+from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 from ftm_backend.symbolic import ceildiv
 from ftm_backend.target.presets import ELEMENT_BYTES
 
@@ -106,7 +106,7 @@ class _Scan:
         tiles: tuple[TileDecl, TileDecl, TileDecl],
         slices: Slices,
         carried: tuple[Index, Index],
-        steps: Any,
+        steps: TileCut,
         rows: tuple[int, ...],
         columns: tuple[int, ...],
     ) -> None:

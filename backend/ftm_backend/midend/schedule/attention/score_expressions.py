@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
@@ -201,7 +201,9 @@ class ScoreExpressions:
 
     # --- elements
 
-    def intern(self, op: str, dtype: str, operands: tuple[Node, ...], payload: Any = None) -> Node:
+    def intern(
+        self, op: str, dtype: str, operands: tuple[Node, ...], payload: object = None
+    ) -> Node:
         """Return the unique node with these fields (hash consing)."""
         shown = (id(payload.value), payload.index) if isinstance(payload, Operand) else payload
         key = (op, dtype, *map(id, operands), repr(shown))

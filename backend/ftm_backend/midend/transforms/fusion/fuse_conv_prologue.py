@@ -224,7 +224,7 @@ def _plan(context: FusionContext, feature_map: _FeatureMap) -> _Fusion | None:
 
 def _ones_of(context: FusionContext) -> Inside:
     """Return the tensors of ones that earlier fusions of this run have created."""
-    return context.shared.setdefault("ones", {})
+    return context.ones
 
 
 def _cycles(context: FusionContext, fusion: _Fusion) -> Cycles:

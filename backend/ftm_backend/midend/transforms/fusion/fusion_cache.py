@@ -65,7 +65,10 @@ class ValueNumbers:
 
 
 _MOST = 1 << 16
-_RESULTS: LRUCache[tuple[Any, int]] = LRUCache(_MOST, kept_programs=KEPT_PROGRAMS)
+_Result = tuple[Any, int]
+"""A decision, and the state that follows from it."""
+
+_RESULTS: LRUCache[_Result] = LRUCache(_MOST, kept_programs=KEPT_PROGRAMS)
 _FRESH = itertools.count(1)  # never reused, also not after `forget`
 
 
@@ -88,7 +91,7 @@ class FusionCache:
         self.machine, self.stored = machine, stored
         self._named: dict[Statement, StructuralName] = {}
         is_symbolic = symbolic.current_env() is not None
-        self._results = LRUCache[tuple[Any, int]](_MOST) if is_symbolic else _RESULTS
+        self._results = LRUCache[_Result](_MOST) if is_symbolic else _RESULTS
 
     def named(self, statement: Statement) -> StructuralName:
         """Return the structure of a statement whose stores are not set."""

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ftm_backend.ir.linalg.function import Statement, Value
+from ftm_backend.midend.analysis.feature_map_consumers import Inside
 from ftm_backend.midend.analysis.use_def import KernelUses
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
@@ -86,13 +87,13 @@ class FusionContext:
     Attributes:
         module: The kernels.
         machine: The machine to plan for.
-        shared: What earlier fusions of the same rule created for later ones, by name.
+        ones: Tensors of ones that earlier fusions of the same rule created for later ones.
     """
 
     def __init__(self, module: KernelModule, machine: MachineParameters) -> None:
         """Start with the kernels of ``module``."""
         self.module, self.machine = module, machine
-        self.shared: dict[str, dict[Any, Any]] = {}
+        self.ones: Inside = {}
 
     @cached_property
     def uses(self) -> KernelUses:

@@ -23,7 +23,15 @@ from ftm_backend.midend.analysis.hazards import Barriers, StorageRange
 from ftm_backend.midend.analysis.structural_key import structural_key
 from ftm_backend.midend.analysis.use_def import home_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
-from ftm_backend.midend.kernel_ir.program import KernelProgram
+from ftm_backend.midend.kernel_ir.program import (
+    ArenaRegion,
+    BufferWindow,
+    ConstantBuffer,
+    InputBuffer,
+    KernelProgram,
+    OutputBuffer,
+    ScalarParameter,
+)
 from ftm_backend.midend.lowering.registry import LOWERINGS
 from ftm_backend.midend.transforms.memory.best_fit_arena import Arena, region
 from ftm_backend.symbolic import statically_known_equal
@@ -139,9 +147,9 @@ class _Planner:
             self._buffers[value] = DeviceBuffer(
                 dtype=value.dtype, shape=value.shape, symbol=f"b{number}"
             )
-            self._program.inputs.append([f"b{number}", dtype, list(value.shape)])
+            self._program.inputs.append(InputBuffer(f"b{number}", dtype, value.shape))
         for node in function.scalars:
-            self._program.scalars.append([node.payload, node.dtype])
+            self._program.scalars.append(ScalarParameter(node.payload, node.dtype))
 
     def _declare(self, number: int, kernel: Kernel) -> None:
         step = _ScheduledKernel(
@@ -185,7 +193,7 @@ class _Planner:
             if home.data is not None:
                 buffer.symbol = f"k{len(self._program.consts)}"
                 self._program.consts.append(
-                    [buffer.symbol, home.dtype, list(home.shape), home.data.hex()]
+                    ConstantBuffer(buffer.symbol, home.dtype, home.shape, home.data.hex())
                 )
         return buffer
 
@@ -195,7 +203,7 @@ class _Planner:
             zip(function.results, function.output_types, strict=True)
         ):
             self._buffer(tensor.value).symbol = f"o{number}"
-            self._program.outputs.append([f"o{number}", dtype, list(tensor.view.sizes), ""])
+            self._program.outputs.append(OutputBuffer(f"o{number}", dtype, tensor.view.sizes))
 
     # --- sharing
 
@@ -204,10 +212,9 @@ class _Planner:
         last_fault = max(
             (number for number, step in enumerate(self._steps) if step.kernel.faults), default=-1
         )
-        inputs = {
-            i[0]: i[1] for i in self._program.inputs
-        }  # dtype tokens, because buffers do not distinguish u8 from i8
-        outputs = {o[0]: o for o in self._program.outputs}
+        # dtype tokens, because buffers do not distinguish u8 from i8
+        inputs = {given.symbol: given.dtype for given in self._program.inputs}
+        outputs = {out.symbol: out for out in self._program.outputs}
         made = {
             buffer: ProducedValue(step.kernel, position, step.inputs)
             for number, step in enumerate(self._steps)
@@ -223,13 +230,13 @@ class _Planner:
                 and given not in taken
                 and given.last <= out.first
                 and statically_known_equal(given.count, out.count)
-                and inputs[given.symbol] == outputs[out.symbol][1]
+                and inputs[given.symbol] == outputs[out.symbol].dtype
             )
 
         # updates by a single kernel first: these can reuse the buffer in any case
         for kernels in (1, _MOST_KERNELS):
             for buffer in late:
-                if outputs[buffer.symbol][3]:
+                if outputs[buffer.symbol].donated:
                     continue
                 found = donated_input(
                     made[buffer],
@@ -240,8 +247,10 @@ class _Planner:
                 )
                 if found is not None:
                     taken.add(found)
-                    outputs[buffer.symbol][3] = found.symbol
+                    out = outputs[buffer.symbol]
+                    outputs[buffer.symbol] = out._replace(donated=found.symbol)
                     buffer.before.append(found)
+        self._program.outputs = list(outputs.values())
 
     def _place(self) -> None:
         """Place the regions of the arena: best fit, in order of time."""
@@ -298,9 +307,10 @@ class _Planner:
             kernel = step.kernel
             for buffer in (*step.outputs, *step.workspaces):
                 if not buffer.symbol:
+                    assert buffer.offset is not None, "the arena's regions are placed"
                     buffer.symbol = f"t{len(self._program.arena)}"
                     self._program.arena.append(
-                        [buffer.symbol, buffer.offset, buffer.dtype, list(buffer.shape)]
+                        ArenaRegion(buffer.symbol, buffer.offset, buffer.dtype, buffer.shape)
                     )
             for value in (*kernel.inputs, *kernel.outputs, *kernel.workspaces):
                 value.symbol = self._symbol(value)
@@ -308,7 +318,7 @@ class _Planner:
     def _meet(self) -> None:
         """Place the barriers."""
         barriers, checks = Barriers(), StorageRange()
-        donated = {symbol for symbol, *_, alias in self._program.outputs if alias}
+        donated = {out.symbol for out in self._program.outputs if out.donated}
 
         def reads(step: _ScheduledKernel) -> list[StorageRange]:
             # cores overwrite inputs only when all of them have passed the kernels that can fault
@@ -344,9 +354,9 @@ class _Planner:
         window = home_of(value).window
         if window is None:
             return self._buffer(value).symbol
-        facts = [self._buffer(window.value).symbol, window.start, window.step]
-        for symbol, *known in self._program.windows:
-            if known == facts:
-                return str(symbol)
-        self._program.windows.append([f"w{len(self._program.windows)}", *facts])
-        return f"w{len(self._program.windows) - 1}"
+        facts = self._buffer(window.value).symbol, window.start, window.step
+        for known in self._program.windows:
+            if known[1:] == facts:
+                return known.symbol
+        self._program.windows.append(BufferWindow(f"w{len(self._program.windows)}", *facts))
+        return self._program.windows[-1].symbol

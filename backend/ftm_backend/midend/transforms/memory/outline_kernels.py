@@ -9,7 +9,6 @@ Input: a `KernelProgram` with buffers. Sets its ``functions`` and ``calls`` in p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ftm_backend.ir.linalg.function import united_origins
 from ftm_backend.ir.linalg.origin import symbol_name
@@ -147,7 +146,7 @@ class _Memory:
     """Which symbols share memory: outputs with donated inputs, equal regions of the arena."""
 
     def __init__(self, program: KernelProgram) -> None:
-        self._place: dict[str, Any] = {
+        self._place: dict[str, object] = {
             symbol: alias for symbol, *_, alias in program.outputs if alias
         }
         self._place |= {symbol: (offset, dtype) for symbol, offset, dtype, _ in program.arena}
