@@ -29,7 +29,6 @@ _TOSA_TO_LINALG = """builtin.module(func.func(tosa-optional-decompositions), can
   func.func(tosa-to-arith{include-apply-rescale=true}, tosa-to-tensor, tosa-to-scf),
   canonicalize, cse)"""
 
-_OURS = re.compile(r'torch\.operator "([\w.]+)"')
 _ILLEGAL = re.compile(r"failed to legalize operation '(torch\.[\w.]+)'|(torch\.aten\.[\w.]+)")
 
 
@@ -94,7 +93,7 @@ def _convert(trace: Trace, dialect: str) -> str:
 def _converted(trace: Trace, dialect: str) -> Module:
     """Convert a trace in the current context."""
     module = import_trace(for_upstream(trace))
-    ours = sorted(set(_OURS.findall(str(module))))
+    ours = _own_ops(module)
     if ours:
         raise DialectError(
             f"{', '.join(ours)}: upstream's torch dialect has no such op, so it has no way to "
@@ -108,6 +107,20 @@ def _converted(trace: Trace, dialect: str) -> Module:
                 f"{_culprit(error)}: upstream's conversion to {dialect} does not take it"
             ) from error
     return module
+
+
+def _own_ops(module: Module) -> list[str]:
+    """Return the names of the ops that upstream's torch dialect lacks."""
+    ir = mlir.ir
+    found: set[str] = set()
+
+    def visit(op: Operation) -> object:
+        if op.name == "torch.operator":
+            found.add(ir.StringAttr(op.attributes["name"]).value)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return sorted(found)
 
 
 def _mark_restrict(module: Module) -> None:
