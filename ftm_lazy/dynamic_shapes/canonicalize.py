@@ -80,14 +80,8 @@ def _window_of(trace: Trace, position: int, uses: _Uses) -> _Window | None:
     cat = trace.nodes[position]
     parameter = cat.operands[0]
     sizes = tuple(map(size_hint, trace.params[parameter].shape))
-    tensors = dict(cat.spec.args)["tensors"]
-    if (
-        not isinstance(tensors, tuple)
-        or not all(tensor is Operand.VALUE for tensor in tensors)
-        or len(sizes) < 2
-        or sizes[0] != 1
-        or uses.counts[parameter] != 1
-    ):
+    is_cache = len(sizes) >= 2 and sizes[0] == 1 and uses.counts[parameter] == 1
+    if not is_cache or any(slot is not Operand.VALUE for slot in cat.spec.slots):
         return None
     dim = cat.argument("dim") % len(sizes)
     if math.prod(sizes[:dim]) == 1:  # the concatenation appends memory, so no window is needed
