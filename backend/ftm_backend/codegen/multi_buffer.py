@@ -166,6 +166,11 @@ def _prefetchable(
         return False
     if not all(_available_early(number, loop) for number in _numbers(load)):
         return False
+    return not _reads_written_memory(loop, load, aliases)
+
+
+def _reads_written_memory(loop: TileLoop, load: TileInstruction, aliases: BufferAliases) -> bool:
+    """Whether the load would read, one iteration early, what the loop has still to write."""
     source = load.transferred
     assert source is not None
     earlier = True
@@ -174,8 +179,8 @@ def _prefetchable(
         written = other.transferred if other.kind in ("store", "scatter") else None
         if written is not None and aliases.may_overlap(written, source):
             if earlier or not _are_disjoint(load, other, loop, aliases):
-                return False
-    return True
+                return True
+    return False
 
 
 def _numbers(load: TileInstruction) -> Iterator[Expr]:

@@ -9,7 +9,8 @@ from ftm_backend.ir.tile.printer import print_tiles
 from ftm_backend.ir.tile.program import TileProgram
 from ftm_backend.ir.tile.reader import read_tiles
 from ftm_backend.midend.kernel_ir import text
-from ftm_backend.midend.kernel_ir.kernel import KernelModule
+from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
+from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.kernel_ir.verifier import verify_kernels
 from ftm_backend.midend.lowering.lower_kernels import lower_kernels
@@ -245,15 +246,12 @@ def apply(
     """
     if step.name in restrictions.skipped:
         return value if step.instead is None else step.instead(value, machine)
-    kinds = (
-        {kernel: kernel.kind for kernel in value.kernels} if isinstance(value, KernelModule) else {}
-    )
+    kinds = _kinds(value)
     separate = {"separate": restrictions.separate} if step.name == "fuse-ops" else {}
     result = step.run(value, machine, **separate)
-    if isinstance(result, KernelModule):
-        for kernel in result.kernels:
-            if kinds.get(kernel) != kernel.kind:
-                kernel.formed_by = step.name
+    for kernel, kind in _kinds(result).items():
+        if kinds.get(kernel) is not kind:
+            kernel.formed_by = step.name
     try:
         step.ir.after.verify(result)
     except VerifyError as error:
@@ -261,6 +259,13 @@ def apply(
     if step.name == "defer-input-overwrites":
         restrictions.shrink(result.kernels)
     return result
+
+
+def _kinds(value: object) -> dict[Kernel, KernelKind]:
+    """Return the kinds of the kernels in a program on tensors; none of other IRs."""
+    if not isinstance(value, KernelModule):
+        return {}
+    return {kernel: kernel.kind for kernel in value.kernels}
 
 
 def run(function: LinalgFunction, machine: MachineParameters) -> TileProgram:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import NoReturn
 
@@ -271,50 +272,19 @@ def _arguments(cursor: _Line) -> tuple[tuple[str, object], ...]:
 
 def _argument(cursor: _Line) -> object:
     kind, text = cursor.kind, cursor.text
-    if kind == "integers":
-        cursor.advance()
-        return tuple(map(symbolic.parse_size, text[1:-1].split(",")))
     if kind == "bracket":
-        cursor.advance()
-        items: list[object] = []
-        if cursor.accept("]"):
-            return ()
-        while True:
-            items.append(_argument(cursor))
-            if not cursor.accept(","):
-                break
-        cursor.expect("]")
-        return tuple(items)
+        return _list(cursor)
     if kind == "name" and text == "complex":
-        cursor.advance()
-        cursor.expect("(")
-        real = _argument(cursor)
-        cursor.expect(",")
-        imaginary = _argument(cursor)
-        cursor.expect(")")
-        if not isinstance(real, float) or not isinstance(imaginary, float):
-            cursor.fail(
-                "the parts of a complex number are floating-point numbers: complex(0.0,1.0)"
-            )
-        return Complex(real, imaginary)
-    value: object
-    if kind == "ref":
-        value = Ref(int(text[1:]))
-    elif kind == "scalar":
-        value = ScalarRef(int(text[1:]))
-    elif kind == "int":
-        value = symbolic.parse_size(text)
-    elif kind == "float":
-        value = float(text)
-    elif kind == "string":
-        try:
-            value = json.loads(text)
-        except json.JSONDecodeError as error:
-            cursor.fail(f"not a JSON string: {error.msg}")
-    elif kind == "name" and text in _WORDS:
-        value = _WORDS[text]
+        return _complex(cursor)
+    if kind == "name" and text in _WORDS:
+        value: object = _WORDS[text]
     elif kind == "name" and text in DTYPES:
         value = DType(text)
+    elif kind in _LITERALS:
+        try:
+            value = _LITERALS[kind](text)
+        except json.JSONDecodeError as error:
+            cursor.fail(f"not a JSON string: {error.msg}")
     else:
         cursor.fail(
             f"expected a value, found {text!r}; "
@@ -322,6 +292,42 @@ def _argument(cursor: _Line) -> object:
         )
     cursor.advance()
     return value
+
+
+_LITERALS: dict[str, Callable[[str], object]] = {
+    "ref": lambda text: Ref(int(text[1:])),
+    "scalar": lambda text: ScalarRef(int(text[1:])),
+    "int": symbolic.parse_size,
+    "integers": lambda text: tuple(map(symbolic.parse_size, text[1:-1].split(","))),
+    "float": float,
+    "string": json.loads,
+}
+"""Values of one token, by its kind."""
+
+
+def _list(cursor: _Line) -> tuple[object, ...]:
+    cursor.advance()
+    items: list[object] = []
+    if cursor.accept("]"):
+        return ()
+    while True:
+        items.append(_argument(cursor))
+        if not cursor.accept(","):
+            break
+    cursor.expect("]")
+    return tuple(items)
+
+
+def _complex(cursor: _Line) -> Complex:
+    cursor.advance()
+    cursor.expect("(")
+    real = _argument(cursor)
+    cursor.expect(",")
+    imaginary = _argument(cursor)
+    cursor.expect(")")
+    if not isinstance(real, float) or not isinstance(imaginary, float):
+        cursor.fail("the parts of a complex number are floating-point numbers: complex(0.0,1.0)")
+    return Complex(real, imaginary)
 
 
 def _reference(cursor: _Line) -> int:

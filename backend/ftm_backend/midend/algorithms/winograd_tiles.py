@@ -113,21 +113,9 @@ class Tiling:
         return rows, columns, self.images, self.groups * self.filters
 
 
-def tiling_of(operation: Statement, results: int) -> Tiling | None:
-    """Return the tiling of a convolution or of the gradient of its weights.
-
-    Returns:
-        The tiling; None if the windows are not 3x3 without strides and dilation, if a size is not
-        constant, or if the products are no products of matrices.
-    """
-    loops, dims, _ = NAMED[operation.op]
-    size = dict(zip(loops, operation.loops, strict=True))
+def _is_plain(operation: Statement) -> bool:
+    """Return whether a convolution of one type has no strides and no initial value."""
     (result,) = operation.results
-    numbers = [
-        n for t in operation.tensors for n in (*t.view.sizes, *t.view.strides, t.view.offset)
-    ]
-    if not all(type(n) is int for n in numbers) or 0 in operation.loops:
-        return None
     is_dense = all(
         tuple(operation.attributes.get(name, (1, 1))) == (1, 1) for name in ("strides", "dilations")
     )
@@ -137,8 +125,24 @@ def tiling_of(operation: Statement, results: int) -> Tiling | None:
     has_one_type = result.value.dtype in ("f32", "f64") and all(
         t.value.dtype == result.value.dtype for t in operation.tensors
     )
-    has_matrices = 1 not in (size["c"], size["f"])
-    if not (is_dense and starts_at_zero and has_one_type and has_matrices):
+    return is_dense and starts_at_zero and has_one_type
+
+
+def tiling_of(operation: Statement, results: int) -> Tiling | None:
+    """Return the tiling of a convolution or of the gradient of its weights.
+
+    Returns:
+        The tiling; None if the windows are not 3x3 without strides and dilation, if a size is not
+        constant, or if the products are no products of matrices.
+    """
+    loops, dims, _ = NAMED[operation.op]
+    size = dict(zip(loops, operation.loops, strict=True))
+    numbers = [
+        n for t in operation.tensors for n in (*t.view.sizes, *t.view.strides, t.view.offset)
+    ]
+    if not all(type(n) is int for n in numbers) or 0 in operation.loops:
+        return None
+    if 1 in (size["c"], size["f"]) or not _is_plain(operation):
         return None
     if (size["y"], size["x"]) != (WINDOW, WINDOW):
         return None

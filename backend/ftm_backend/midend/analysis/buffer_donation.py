@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm.epilogue import build_epilogue
@@ -31,28 +32,43 @@ def may_overwrite(view: Kernel, output: int, inputs: Sequence[int]) -> bool:
         return False
     if not view.kind.can_donate:
         return False
+    overwritten = {view.inputs[k] for k in inputs}
     if view.kind.multiplies:
-        return _epilogue_may_overwrite(view, result, {view.inputs[k] for k in inputs})
-    domain = domain_of(view)
+        return _epilogue_may_overwrite(view, result, overwritten)
+    return _nest_may_overwrite(view, result, overwritten)
+
+
+def _nest_may_overwrite(view: Kernel, result: FunctionResult, overwritten: set[Value]) -> bool:
+    """Whether each iteration of a loop nest reads only the element that it writes."""
+    domain, (store,) = domain_of(view), result.stores
     writer = result.value.producer
     assert isinstance(writer, Statement)
-    place = domain.coefficients(writer, result.stores[0].index)
-    span = set(domain.span(writer))
-    overwritten = {view.inputs[k] for k in inputs}
-    for statement in view.statements:
-        if overwritten.intersection(statement.gathers):
-            return False
-        for r in statement.results:
-            if r.combine is not None and getattr(r.init, "value", None) in overwritten:
-                return False
-        for operand in statement.operands:
-            if operand.value in overwritten and not (
-                operand.index.const == result.stores[0].index.const
-                and domain.coefficients(statement, operand.index) == place
-                and set(domain.span(statement)) == span
-            ):
-                return False
-    return True
+    place, span = domain.coefficients(writer, store.index), set(domain.span(writer))
+
+    def is_written_element(statement: Statement, index: Affine) -> bool:
+        return (
+            index.const == store.index.const
+            and domain.coefficients(statement, index) == place
+            and set(domain.span(statement)) == span
+        )
+
+    return all(
+        not _reads_elsewhere(statement, overwritten)
+        and all(
+            is_written_element(statement, operand.index)
+            for operand in statement.operands
+            if operand.value in overwritten
+        )
+        for statement in view.statements
+    )
+
+
+def _reads_elsewhere(statement: Statement, overwritten: set[Value]) -> bool:
+    """Whether a statement gathers from one of the values, or starts a reduction from it."""
+    starts = (r.init for r in statement.results if r.combine is not None)
+    return not overwritten.isdisjoint(statement.gathers) or any(
+        getattr(start, "value", None) in overwritten for start in starts
+    )
 
 
 def _epilogue_may_overwrite(view: Kernel, result: FunctionResult, overwritten: set[Value]) -> bool:

@@ -5,7 +5,7 @@ A kernel computes them once, in a map of one element. Example: ``lr * (1 - beta)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ftm_backend.ir.linalg.function import Node, Statement, walk
 from ftm_backend.ir.tile.builder import TileBuilder
@@ -20,26 +20,17 @@ class UniformValues:
         """Find the uniform nodes of ``statements``."""
         self._b = b
         self.tiles: dict[int, tuple[Node, TileDecl]] = {}
-        starts = [r.init for s in statements for r in s.results if isinstance(r.init, Node)]
-        roots = [r.yields for s in statements for r in s.results] + starts
+        results = [result for statement in statements for result in statement.results]
+        roots = [result.yields for result in results]
+        roots += (result.init for result in results if isinstance(result.init, Node))
         order = walk(roots)
-        uniform: set[int] = set()
-        for node in order:
-            leaf = node.op in ("constant", "scalar")
-            computed = (
-                bool(node.operands)
-                and node.op != "gather"
-                and all(id(n) in uniform for n in node.operands)
-            )
-            if leaf or computed:
-                uniform.add(id(node))
-        wanted = {id(n): n for n in roots}
+        uniform = _uniform(order)
+        wanted = {id(n) for n in roots}
         for node in order:
             if id(node) not in uniform:
-                wanted.update((id(n), n) for n in node.operands)
-        self._nodes = [
-            n for n in order if id(n) in wanted and id(n) in uniform and not _is_operand(n)
-        ]
+                wanted.update(map(id, node.operands))
+        chosen = wanted & uniform
+        self._nodes = [n for n in order if id(n) in chosen and not _is_operand(n)]
 
     def compute(self) -> None:
         """Emit the map at the insertion point."""
@@ -55,6 +46,17 @@ class UniformValues:
             lambda _: mapped(b, self._nodes, lambda _: None),
         )
         self.tiles = {id(node): (node, tile) for node, tile in computed_tiles}
+
+
+def _uniform(order: Iterable[Node]) -> set[int]:
+    """Return the ids of the uniform nodes; operands come before users."""
+    uniform: set[int] = set()
+    for node in order:
+        is_leaf = node.op in ("constant", "scalar")
+        is_computed = bool(node.operands) and node.op != "gather"
+        if is_leaf or (is_computed and uniform.issuperset(map(id, node.operands))):
+            uniform.add(id(node))
+    return uniform
 
 
 def _is_operand(node: Node) -> bool:

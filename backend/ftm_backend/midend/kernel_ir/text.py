@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ftm_backend import mlir
 from ftm_backend.ir.linalg.function import (
@@ -231,15 +231,26 @@ def read_program(text: str, machine: MachineParameters) -> KernelProgram:
             [BufferWindow(*row) for row in facts["windows"]],
             facts["arena_bytes"],
         )
+        regions = {region.symbol: region for region in program.arena}
         for kernel, op in zip(program.kernels, operations, strict=True):
-            if "workspaces" in op.attributes:
-                buffers = {a.symbol: (a.dtype, tuple(a.shape)) for a in program.arena}
-                kernel.workspaces = [Value(*buffers[a.value]) for a in op.attributes["workspaces"]]
-            for name in ("inputs", "outputs", "workspaces"):
-                symbols = [a.value for a in op.attributes[name]] if name in op.attributes else []
-                for value, symbol in zip(getattr(kernel, name), symbols, strict=True):
-                    value.symbol = symbol
+            _set_symbols(kernel, op, regions)
         return program
+
+
+def _set_symbols(kernel: Kernel, op: Operation, regions: Mapping[str, ArenaRegion]) -> None:
+    """Set the workspaces of a kernel, and the symbols of its buffers."""
+    symbols = {
+        name: [attribute.value for attribute in op.attributes[name]]
+        for name in ("inputs", "outputs", "workspaces")
+        if name in op.attributes
+    }
+    kernel.workspaces = [
+        Value(regions[symbol].dtype, tuple(regions[symbol].shape))
+        for symbol in symbols.get("workspaces", ())
+    ]
+    for name in ("inputs", "outputs", "workspaces"):
+        for value, symbol in zip(getattr(kernel, name), symbols.get(name, ()), strict=True):
+            value.symbol = symbol
 
 
 def _read(module: Module, machine: MachineParameters) -> tuple[KernelModule, list[Operation]]:

@@ -96,16 +96,16 @@ def _near(context: FusionContext, kernel: Kernel, size: int) -> list[Kernel]:
         here = queue.pop()
         for value in (*here.inputs, *here.outputs):
             if value in uses.producer and volume(value.shape) == size:
-                neighbors = [
-                    k
-                    for k in (uses.producer[value], *uses.readers(value))
-                    if k not in found
-                    and k.repeat is None
-                    and k.kind in (KernelKind.LOOP_NEST, KernelKind.CONTRACTION)
-                ]
+                connected = (uses.producer[value], *uses.readers(value))
+                neighbors = [k for k in connected if k not in found and _can_take_part(k)]
                 found.update(neighbors)
                 queue += neighbors
     return [k for k in context.module.kernels if k in found] if len(found) <= _MOST else []
+
+
+def _can_take_part(kernel: Kernel) -> bool:
+    """Return whether a kernel outside of loops may be a part of attention's gradients."""
+    return kernel.repeat is None and kernel.kind in (KernelKind.LOOP_NEST, KernelKind.CONTRACTION)
 
 
 def _needed(

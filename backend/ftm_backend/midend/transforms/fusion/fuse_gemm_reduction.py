@@ -79,38 +79,33 @@ def sums_of(made: Value, statements: Sequence[Statement]) -> list[FusedSum]:
 
 def _sum(made: Value, statement: Statement) -> FusedSum | None:
     """Return a statement as a sum of ``made``; None if it is another operation."""
-    if (
-        not statement.is_reduction
-        or statement.gathers
-        or statement.tensors
-        or len(statement.results) != 1
-    ):
+    is_plain = statement.is_reduction and not statement.gathers and not statement.tensors
+    if not is_plain or len(statement.results) != 1:
         return None
     (result,) = statement.results
-    if (
-        result.combine != "sum"
-        or not starts_at_identity(result)
-        or {made.dtype, result.value.dtype} not in ({"f32"}, {"f64"})
-    ):
+    is_float = {made.dtype, result.value.dtype} in ({"f32"}, {"f64"})
+    if not is_float or result.combine != "sum" or not starts_at_identity(result):
         return None
-    shift = None
-    element = result.yields
+    element, shift = result.yields, None
     if element.op == "arith.mulf":
-        one, other = element.operands
-        if one is not other and not (
-            one.op == other.op == "arith.subf" and _leaves(one) == _leaves(other)
-        ):
+        deviation = _squared_difference(element)
+        if deviation is None:
             return None
-        if one.op != "arith.subf" or one.operands[1].op != "in":
+        element, shift = deviation
+        steps = zip(shift.index.coeffs, statement.reduced, strict=True)
+        if shift.value is made or any(step for step, reduced in steps if reduced):
             return None
-        element, shift = one.operands[0], one.operands[1].payload
-        if shift.value is made or any(
-            c for c, reduced in zip(shift.index.coeffs, statement.reduced, strict=True) if reduced
-        ):
-            return None
-    return (
-        FusedSum(statement, shift) if element.op == "in" and element.payload.value is made else None
-    )
+    is_made = element.op == "in" and element.payload.value is made
+    return FusedSum(statement, shift) if is_made else None
+
+
+def _squared_difference(product: Node) -> tuple[Node, Operand] | None:
+    """Match ``(x - shift) * (x - shift)``; return ``x`` and the loaded ``shift``."""
+    one, other = product.operands
+    if one.op != "arith.subf" or one.operands[1].op != "in":
+        return None
+    is_square = one is other or (other.op == one.op and _leaves(one) == _leaves(other))
+    return (one.operands[0], one.operands[1].payload) if is_square else None
 
 
 def _leaves(difference: Node) -> list[object]:

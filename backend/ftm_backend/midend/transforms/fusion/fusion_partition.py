@@ -294,22 +294,25 @@ class FusionPartitioner:
             if self._group[group.statements[0]] is not group:  # it was merged
                 continue
             users = {self._group[r] for s in group.statements for r in readers.get(s, ())} - {group}
-            if len(users) != 1 or not group.kind.can_grow:
-                continue
-            user = users.pop()
-            if self._alone and any(c.statements[0] in self._alone for c in (group, user)):
-                continue
-            if (
-                user.kind is not KernelKind.LOOP_NEST
-                or self._related(group, user)
-                or any(s.volume == 0 for s in group.statements)
-            ):
-                continue
-            if group.kind is KernelKind.CONTRACTION:
-                self._append_epilogue(group, user)
-                continue
-            if group.is_transpose or user.is_transpose:
-                continue
+            if len(users) == 1 and self._may_merge_up(group, *users):
+                self._merge_up(group, *users)
+
+    def _may_merge_up(self, group: FusionGroup, user: FusionGroup) -> bool:
+        """Return whether the kinds and the dependences of two groups allow to merge them."""
+        is_separate = any(c.statements[0] in self._alone for c in (group, user))
+        return (
+            group.kind.can_grow
+            and user.kind is KernelKind.LOOP_NEST
+            and not is_separate
+            and not self._related(group, user)
+            and all(s.volume != 0 for s in group.statements)
+        )
+
+    def _merge_up(self, group: FusionGroup, user: FusionGroup) -> None:
+        """Make ``user`` the epilogue of a contraction, or one loop nest with another one."""
+        if group.kind is KernelKind.CONTRACTION:
+            self._append_epilogue(group, user)
+        elif not group.is_transpose and not user.is_transpose:
             nest = self._joined(group, user)
             if nest is not None:
                 self._merge(user, group, nest)
