@@ -159,14 +159,22 @@ def _prefetchable(
     ``confined`` are the tiles that nothing outside of the loop accesses.
     """
     tile = load.writes[0].tile
+    return (
+        tile.depth == 1
+        and tile in confined
+        and _is_only_writer(loop, load)
+        and all(_available_early(number, loop) for number in _numbers(load))
+        and not _reads_written_memory(loop, load, aliases)
+    )
+
+
+def _is_only_writer(loop: TileLoop, load: TileInstruction) -> bool:
+    """Whether the load is the first access to its tile in the loop, and the only write."""
+    tile = load.writes[0].tile
     users = [i for i in instructions(loop.body) if any(slot.tile is tile for slot in i.slots())]
-    if tile.depth != 1 or users[0] is not load or tile not in confined:
-        return False
-    if any(slot.tile is tile for user in users[1:] for slot in user.writes):
-        return False
-    if not all(_available_early(number, loop) for number in _numbers(load)):
-        return False
-    return not _reads_written_memory(loop, load, aliases)
+    return users[0] is load and not any(
+        slot.tile is tile for user in users[1:] for slot in user.writes
+    )
 
 
 def _reads_written_memory(loop: TileLoop, load: TileInstruction, aliases: BufferAliases) -> bool:

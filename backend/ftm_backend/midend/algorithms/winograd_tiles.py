@@ -113,6 +113,14 @@ class Tiling:
         return rows, columns, self.images, self.groups * self.filters
 
 
+def _is_constant(operation: Statement) -> bool:
+    """Return whether sizes and strides are constant, and there is something to compute."""
+    numbers = [
+        n for t in operation.tensors for n in (*t.view.sizes, *t.view.strides, t.view.offset)
+    ]
+    return all(type(n) is int for n in numbers) and 0 not in operation.loops
+
+
 def _is_plain(operation: Statement) -> bool:
     """Return whether a convolution of one type has no strides and no initial value."""
     (result,) = operation.results
@@ -137,12 +145,7 @@ def tiling_of(operation: Statement, results: int) -> Tiling | None:
     """
     loops, dims, _ = NAMED[operation.op]
     size = dict(zip(loops, operation.loops, strict=True))
-    numbers = [
-        n for t in operation.tensors for n in (*t.view.sizes, *t.view.strides, t.view.offset)
-    ]
-    if not all(type(n) is int for n in numbers) or 0 in operation.loops:
-        return None
-    if 1 in (size["c"], size["f"]) or not _is_plain(operation):
+    if not _is_constant(operation) or 1 in (size["c"], size["f"]) or not _is_plain(operation):
         return None
     if (size["y"], size["x"]) != (WINDOW, WINDOW):
         return None
