@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["bar_chart", "modelled_steps", "step_speeds"]
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-WIDTH, LONGEST = 440, 330
+LONGEST, CHARACTER = 330, 6
 KINDS = (("bar", 13), ("plain", 6))
 """Class and height of a row's first and second bar."""
 
@@ -34,7 +34,8 @@ def bar_chart(
         line: Name of a line at length 1.
     """
     scale = LONGEST / max(length for _, bars in rows for length, _ in bars)
-    parts, lines, y = [], "", 0
+    width = LONGEST + 6 + CHARACTER * max(len(text) for _, bars in rows for _, text in bars)
+    parts, texts, lines, y = [], [], "", 0
     for name, bars in rows:
         parts.append(f'<text class="left small" x="0" y="{y + 12}">{html.escape(name)}</text>')
         y += 17
@@ -42,10 +43,12 @@ def bar_chart(
             height = sum(KINDS[k][1] + 2 for k in range(len(bars)))
             lines += f"M{scale:.0f} {y - 3}v{height + 4}"
         for (kind, height), (length, text) in zip(KINDS, bars, strict=False):
-            width = length * scale
+            end = length * scale
             parts.append(
-                f'<rect class="{kind}" x="0" y="{y}" width="{width:.0f}" height="{height}"/>'
-                f'<text class="left small" x="{width + 6:.0f}" y="{y + 11}">{text}</text>'
+                f'<rect class="{kind}" x="0" y="{y}" width="{end:.0f}" height="{height}"/>'
+            )
+            texts.append(
+                f'<text class="left small edge" x="{end + 6:.0f}" y="{y + 11}">{text}</text>'
             )
             y += height + 2
         y += 7
@@ -61,8 +64,8 @@ def bar_chart(
             f'<text class="left small" x="{x + 20}" y="{y + 12}">{name}</text>'
         )
     y += 18 if legend else 0
-    box = f'viewBox="0 0 {WIDTH} {y}" style="max-width:34rem"'
-    picture = f'<svg {box} role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    box = f'viewBox="0 0 {width} {y}" style="max-width:{1.25 * width:.0f}px"'
+    picture = f'<svg {box} role="img" aria-label="{label}">{"".join(parts + texts)}</svg>'
     return f'<div class="drawing">{picture}</div>'
 
 

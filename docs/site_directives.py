@@ -14,6 +14,7 @@ import importlib
 import os
 import re
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ from sphinx.application import Sphinx
 
 ARROW = re.compile(r"\s*(-->|-\.-)\s*(?:\|([^|]*)\|)?\s*")
 NODE = re.compile(r'^(\w[\w.]*)(?:\["(.*)"\])?$')
-CHARACTER, LINE, GAP = 7.4, 34, 46
+CHARACTER, SMALL_CHARACTER = 7.4, 5.6
+LINE, GAP, SPACE, WIDEST = 34, 46, 16, 900
 DTYPES_SHOWN = "f32 f64 f16 bf16 i64 i32 i16 i8 u8 i1 c32 c64 c128 u16 u32 u64".split()
 
 
 class Graph:
-    """A directed graph without cycles, read from a flowchart.
+    """A directed graph, read from a flowchart.
 
     Attributes:
         labels: Node to the text in its box.
@@ -61,112 +63,153 @@ class Graph:
             names.append(found[1])
         return names
 
-    def layers(self) -> list[list[str]]:
-        """Return the nodes by their longest path from a node without predecessors."""
-        before = defaultdict(set)
+    def width(self, node: str) -> float:
+        """Return the width of a node's box, and of the space for a bend."""
+        return max(60.0, CHARACTER * len(self.labels[node]) + 20) if node in self.labels else 12.0
+
+    def _forward_edges(self) -> list[tuple[str, str]]:
+        """Return the edges that determine layers: those that are not dashed and close no cycle."""
+        before: dict[str, set[str]] = {node: set() for node in self.labels}  # all predecessors
+        forward = []
         for source, target, _, is_dashed in self.edges:
-            if not is_dashed:
-                before[target].add(source)
-        depth: dict[str, int] = {}
+            if not is_dashed and target not in {source, *before[source]}:
+                forward.append((source, target))
+                for node, nodes_before in before.items():
+                    if node == target or target in nodes_before:
+                        nodes_before |= {source, *before[source]}
+        return forward
 
-        def depth_of(node: str, above: tuple[str, ...] = ()) -> int:
-            if node not in depth:
-                sources = before[node] - {node, *above}
-                depth[node] = 1 + max((depth_of(s, (*above, node)) for s in sources), default=-1)
-            return depth[node]
+    def _layer_numbers(self) -> dict[str, int]:
+        """Return the length of the longest path to each node; a wide layer becomes several."""
+        depth, forward = dict.fromkeys(self.labels, 0), self._forward_edges()
+        for _ in self.labels:
+            for source, target in forward:
+                depth[target] = max(depth[target], depth[source] + 1)
+        number: dict[str, int] = {}
+        row, last, used = -1, -1, 0.0
+        for node in sorted(self.labels, key=depth.__getitem__):
+            is_full = self.downwards and used + self.width(node) > WIDEST
+            if depth[node] != last or is_full:
+                row, last, used = row + 1, depth[node], 0.0
+            number[node] = row
+            used += self.width(node) + SPACE
+        return number
 
-        layers: list[list[str]] = []
-        for node in self.labels:
-            while len(layers) <= depth_of(node):
-                layers.append([])
-            layers[depth_of(node)].append(node)
+    def layout(self) -> tuple[list[list[str]], list[list[str]]]:
+        """Order the nodes in layers, and lead the edges around boxes.
+
+        Returns:
+            The nodes of each layer, and of each edge's route from its upper to its lower end. A
+            route has a *bend* in each layer between: a node without a box.
+        """
+        number = self._layer_numbers()
+        routes, before = [], defaultdict(list)
+        for source, target, _, _ in self.edges:
+            upper, lower = sorted((source, target), key=number.__getitem__)
+            bends = {f"{source} {target} {k}": k for k in range(number[upper] + 1, number[lower])}
+            number |= bends
+            routes.append([upper, *bends, lower])
+            for first, second in pairwise(routes[-1]):
+                before[second].append(first)
+        layers: list[list[str]] = [[] for _ in range(1 + max(number.values()))]
+        for node, row in number.items():
+            layers[row].append(node)
+        self._sort(layers, before)
+        return layers, routes
+
+    def _sort(self, layers: list[list[str]], before: dict[str, list[str]]) -> None:
+        """Order each layer so that a node is near the mean of its predecessors."""
         position: dict[str, float] = {}
-        for layer in layers:  # each node near the mean of its predecessors
+        for layer in layers:
             for index, node in enumerate(layer):
                 known = [position[s] for s in before[node] if s in position]
-                position[node] = sum(known) / len(known) if known else index
+                position[node] = sum(known) / len(known) if known else index - len(layer) / 2
             layer.sort(key=lambda node: position[node])
+            middle = sum(self.width(node) + SPACE for node in layer) / 2
+            for node in layer:
+                position[node] = -middle + (self.width(node) + SPACE) / 2
+                middle -= self.width(node) + SPACE
+
+
+Box = tuple[float, float, float]
+"""Left, top and width of a node; the height is `LINE`."""
+
+
+def _places(graph: Graph, layers: list[list[str]]) -> dict[str, Box]:
+    places: dict[str, Box] = {}
+    if graph.downwards:
+        lengths = [sum(graph.width(node) + SPACE for node in layer) for layer in layers]
+        for index, layer in enumerate(layers):
+            x = (max(lengths) - lengths[index]) / 2
+            for node in layer:
+                places[node] = (x, index * (LINE + GAP), graph.width(node))
+                x += graph.width(node) + SPACE
+    else:
+        x, most = 0.0, max(map(len, layers))
+        for layer in layers:
+            widest = max(graph.width(node) for node in layer)
             for index, node in enumerate(layer):
-                position[node] = index - len(layer) / 2
-        return layers
+                y = (index + (most - len(layer)) / 2) * (LINE + GAP)
+                places[node] = (x, y, graph.width(node) if node in graph.labels else widest)
+            x += widest + 2 * GAP
+    return places
 
 
 def draw(graph: Graph) -> str:
     """Return the graph as SVG whose colours are those of the page's theme."""
-    width = {node: max(60.0, CHARACTER * len(text) + 20) for node, text in graph.labels.items()}
-    places: dict[str, tuple[float, float]] = {}
-    layers = graph.layers()
-    if graph.downwards:
-        rows = [row for layer in layers for row in _wrapped(layer, width)]
-        total = max(sum(width[n] + 16 for n in row) for row in rows)
-        for index, row in enumerate(rows):
-            x = (total - sum(width[n] + 16 for n in row)) / 2
-            for node in row:
-                places[node] = (x, index * (LINE + GAP))
-                x += width[node] + 16
-        height = len(rows) * (LINE + GAP) - GAP
-    else:
-        x, most = 0.0, max(map(len, layers))
-        for layer in layers:
-            for index, node in enumerate(layer):
-                y = (index + (most - len(layer)) / 2) * (LINE + GAP)
-                places[node] = (x, y)
-            x += max(width[node] for node in layer) + 2 * GAP
-        total, height = x - 2 * GAP, most * (LINE + GAP) - GAP
-    parts = [_edge(graph, width, places, *edge) for edge in graph.edges]
-    for node, (x, y) in places.items():
-        parts.append(
-            f'<rect x="{x:.0f}" y="{y:.0f}" width="{width[node]:.0f}" height="{LINE}" rx="6"/>'
+    layers, routes = graph.layout()
+    places = _places(graph, layers)
+    left, right = 0.0, max(x + width for x, _, width in places.values())
+    height = max(y for _, y, _ in places.values()) + LINE
+    lines, labels, boxes = [], [], []
+    for route, (source, _, label, is_dashed) in zip(routes, graph.edges, strict=True):
+        path, ends = _path(graph.downwards, [places[node] for node in route])
+        end, (x, y) = ("end", ends[0]) if route[0] == source else ("start", ends[1])
+        style = 'class="dashed"' if is_dashed else f'marker-{end}="url(#arrow)"'
+        lines.append(f'<path d="{path}" {style}/>')
+        if label:
+            left = min(left, x - SMALL_CHARACTER * len(label) / 2)
+            right = max(right, x + SMALL_CHARACTER * len(label) / 2)
+            labels.append(
+                f'<text class="small edge" x="{x:.0f}" y="{y:.0f}">{html.escape(label)}</text>'
+            )
+    for node, text in graph.labels.items():
+        x, y, width = places[node]
+        boxes.append(
+            f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{LINE}" rx="6"/>'
+            f'<text x="{x + width / 2:.0f}" y="{y + 22:.0f}">{html.escape(text)}</text>'
         )
-        middle = x + width[node] / 2
-        parts.append(
-            f'<text x="{middle:.0f}" y="{y + 22:.0f}">{html.escape(graph.labels[node])}</text>'
-        )
+    total = right - left
     style = f"max-width:{total:.0f}px;min-width:min({total:.0f}px,38rem)"
     return (
-        f'<div class="drawing"><svg viewBox="-4 -4 {total + 8:.0f} {height + 8:.0f}" '
-        f'style="{style}" role="img"><defs><marker id="arrow" viewBox="0 0 8 8" '
-        'refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/>'
-        f"</marker></defs>{''.join(parts)}</svg></div>"
+        f'<div class="drawing"><svg viewBox="{left - 4:.0f} -4 {total + 8:.0f} {height + 8:.0f}" '
+        f'style="{style}" role="img"><defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" '
+        'markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z"/>'
+        f"</marker></defs>{''.join(lines + boxes + labels)}</svg></div>"
     )
 
 
-def _wrapped(layer: list[str], width: dict[str, float], limit: float = 900) -> list[list[str]]:
-    """Split a layer that is wider than a page into rows."""
-    rows: list[list[str]] = [[]]
-    used = 0.0
-    for node in layer:
-        if rows[-1] and used + width[node] > limit:
-            rows.append([])
-            used = 0.0
-        rows[-1].append(node)
-        used += width[node] + 16
-    return rows
+def _path(downwards: bool, route: list[Box]) -> tuple[str, list[tuple[float, float]]]:
+    """Return the path of an edge, and where its label may be, near its upper or its lower end.
 
-
-def _edge(
-    graph: Graph,
-    width: dict[str, float],
-    places: dict[str, tuple[float, float]],
-    source: str,
-    target: str,
-    label: str,
-    is_dashed: bool,
-) -> str:
-    (x1, y1), (x2, y2) = places[source], places[target]
-    if graph.downwards:
-        x1, x2 = x1 + width[source] / 2, x2 + width[target] / 2
-        y1 += LINE
-        bend, end = max(20.0, (y2 - y1) / 2), f"{x2:.0f} {y2:.0f}"
-        path = f"M{x1:.0f} {y1:.0f}C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f} {end}"
-    else:
-        x1 += width[source]
-        y1, y2 = y1 + LINE / 2, y2 + LINE / 2
-        bend, end = max(20.0, (x2 - x1) / 2), f"{x2:.0f} {y2:.0f}"
-        path = f"M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {end}"
-    style = ' class="dashed"' if is_dashed else ' marker-end="url(#arrow)"'
-    title = f"<title>{html.escape(label)}</title>" if label else ""
-    return f'<path d="{path}"{style}>{title}</path>'
+    Both are away from the end, where the labels of edges from one node are apart.
+    """
+    path, near_upper, near_lower = "", [], []
+    for first, second in pairwise(route):
+        if downwards:
+            x1, y1 = first[0] + first[2] / 2, first[1] + LINE
+            x2, y2 = second[0] + second[2] / 2, second[1]
+            bend = max(20.0, (y2 - y1) / 2)
+            control = f"{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f}"
+        else:
+            x1, y1 = first[0] + first[2], first[1] + LINE / 2
+            x2, y2 = second[0], second[1] + LINE / 2
+            bend = max(20.0, (x2 - x1) / 2)
+            control = f"{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f}"
+        path += f"{'L' if path else 'M'}{x1:.0f} {y1:.0f}C{control} {x2:.0f} {y2:.0f}"
+        near_upper.append((x1 + 0.72 * (x2 - x1), y1 + 0.62 * (y2 - y1) + 4))
+        near_lower.append((x1 + 0.28 * (x2 - x1), y1 + 0.38 * (y2 - y1) + 4))
+    return path, [near_upper[0], near_lower[-1]]
 
 
 class Mermaid(Directive):
