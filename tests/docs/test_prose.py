@@ -1,4 +1,5 @@
-"""All pages have short sentences, and none of the words that make a reader stop.
+"""All pages begin with what a reader will be able to do, have short sentences, and none of the words
+that make a reader stop.
 
 python tests/docs/test_prose.py     # the figures of each page
 """
@@ -16,6 +17,11 @@ PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "SECURITY", "CONTRIBUTING", "CHANGELOG")),
     *sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts),
 ]
+FRONTS = {
+    *(ROOT / f"{name}.md" for name in ("README", "SECURITY", "CHANGELOG")),
+    *(DOCS / f"{name}.md" for name in ("index", "changelog", "contributing")),
+}
+"""Pages that introduce the project, or that include another page."""
 MOST_WORDS = 20
 STOPS = re.compile(
     r"\b(?:beside|alike|nobody|hangs? on|of which|as far as|is told|are told|whom|whoever)\b",
@@ -51,6 +57,16 @@ def figures(path: Path) -> tuple[float, int, list[str]]:
 def test_sentences_are_short_and_plain(path: Path) -> None:
     mean, _, stops = figures(path)
     assert mean <= MOST_WORDS and stops == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in PAGES if path not in FRONTS],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_pages_begin_with_what_the_reader_will_be_able_to_do(path: Path) -> None:
+    text = re.sub(r"<!--.*?-->\n\n", "", path.read_text(), flags=re.DOTALL)
+    assert re.match(r"# .*\n\nAfter this (?:page|tutorial) ", text)
 
 
 if __name__ == "__main__":
