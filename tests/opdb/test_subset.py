@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -54,11 +55,17 @@ DTYPES = {
 PROMISED = {(entry["db"], entry["entry"]): entry for entry in support.load()}
 
 
+@cache
+def all_units(db: str) -> tuple[Unit, ...]:
+    """All units of a database; to ask each entry of it takes half a second."""
+    return tuple(DATABASES[db].units(db))
+
+
 def units() -> Iterator[Unit]:
     """What runs."""
     for db, names in WHOLE.items():
         primary: dict[str, Unit] = {}
-        for unit in DATABASES[db].units(db):
+        for unit in all_units(db):
             primary.setdefault(unit.entry, unit)
         yield from (primary[name] for name in names)
         if db == "compiled":
@@ -66,9 +73,7 @@ def units() -> Iterator[Unit]:
             yield from Random(sources()).sample(others, CHANGING)
     for name, dtypes in DTYPES.items():
         yield from (
-            unit
-            for unit in DATABASES["ops"].units("ops")
-            if unit.entry == name and unit.dtype in dtypes
+            unit for unit in all_units("ops") if unit.entry == name and unit.dtype in dtypes
         )
 
 
@@ -145,7 +150,7 @@ def _is_right(entry: dict[str, Any]) -> bool:
 def sample(count: int) -> list[Unit]:
     """Entries of op_db in their primary dtype; others wherever a source has changed."""
     first: dict[str, Unit] = {}
-    for unit in DATABASES["ops"].units("ops"):
+    for unit in all_units("ops"):
         first.setdefault(unit.entry, unit)
     return random.Random(sources()).sample([first[name] for name in sorted(first)], count)
 
