@@ -10,16 +10,16 @@ from torch import Tensor
 
 from ftm_lazy import _C
 
-transformers = pytest.importorskip("transformers")
-utils = pytest.importorskip("transformers.generation.utils")
-if not hasattr(utils, "DeferredStopCheck"):
-    pytest.skip("this version cannot defer the decision to stop", allow_module_level=True)
-
 PROMPT = torch.tensor([[5, 9, 2], [7, 1, 3]])
 
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
+    # Not above: each process of a test run imports this file.
+    transformers = pytest.importorskip("transformers")
+    utils = pytest.importorskip("transformers.generation.utils")
+    if not hasattr(utils, "DeferredStopCheck"):
+        pytest.skip("this version cannot defer the decision to stop")
     torch.manual_seed(0)
     config = transformers.GPT2Config(
         vocab_size=40, n_positions=64, n_embd=32, n_layer=1, n_head=2, eos_token_id=None
@@ -107,5 +107,6 @@ def test_drawn_texts_and_later_numbers_are_those_of_reading_at_once(
 
     ended = draw(None)[0][0][5]
     deferred = draw(ended), draw(None)
-    monkeypatch.setattr(utils.DeferredStopCheck, "is_supported", lambda *_, **__: False)
+    stop_check = "transformers.generation.utils.DeferredStopCheck"
+    monkeypatch.setattr(f"{stop_check}.is_supported", lambda *_, **__: False)
     assert (draw(ended), draw(None)) == deferred
