@@ -39,7 +39,7 @@ MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -na
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES)) $(wildcard tests/locks/*.cpp)
 
-.PHONY: demo test test-unit nightly test-ops test-combinations test-strangers test-trace-analysis bench performance lint format tidy coverage sanitize fuzz build wheel wheel-only docs docs-links clean
+.PHONY: demo test test-unit nightly test-ops test-combinations test-strangers test-trace-analysis bench performance lint format tidy coverage sanitize fuzz build machine wheel wheel-only docs docs-links clean
 .DELETE_ON_ERROR:
 
 # The tests start hundreds of compiler processes. Each takes 1.0 s of CPU to start if it compiles the
@@ -60,8 +60,7 @@ test: build
 	$(BIN)/python -m pytest -m alone $(TIER) $(ARGS) || test $$? = $(NONE)
 
 # Builds the machine, but not the recorder.
-test-unit: $(STAMPS)/packages
-	PYTHONPATH=backend $(BIN)/python -m ftm_backend.machine.build
+test-unit: $(STAMPS)/packages machine
 	PYTHONPATH=backend $(BIN)/python -m pytest $(PARALLEL) --tier unit $(ARGS)
 
 nightly: sanitize fuzz test-strangers test-ops test-combinations test-trace-analysis
@@ -188,8 +187,12 @@ $(STAMPS)/packages: requirements.txt
 	$(if $(TORCH),$(BIN)/python -m pip install --disable-pip-version-check torch==$(TORCH))
 	@touch $@
 
+# The emulator needs no packages: `make --jobs 2` builds it while they are installed.
+machine:
+	@$(PYTHON) backend/ftm_backend/machine/build.py > /dev/null
+
 # The package itself, installed in place.
-$(STAMPS)/package: $(STAMPS)/packages pyproject.toml
+$(STAMPS)/package: $(STAMPS)/packages pyproject.toml | machine
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	$(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
