@@ -12,6 +12,26 @@ from ftm_backend.target.element_types import BY_TOKEN
 BYTES = {token: element.bytes for token, element in BY_TOKEN.items()}
 NUMPY = {token: element.array for token, element in BY_TOKEN.items()}
 
+WINDOWS_OF_A_TILE = [
+    (
+        "2@8 2@1 | 3@8 2@2",
+        [(0, 0), (0, 1), (1, 0), (1, 1)],
+        [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)],
+    ),
+    (
+        "2@8 2@1 | 3@-8 2@-2",
+        [(0, 0), (0, 1), (1, 0), (1, 1)],
+        [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)],
+    ),
+    (
+        "4@-1 | 3@8 2@0",
+        [(0, 3), (0, 2), (0, 1), (0, 0)],
+        [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)],
+    ),
+]
+"""Elements of a tile with rows of 8, read as a matrix: its dimensions in assembly, where each of its
+rows begins, and how far from there each of its columns is."""
+
 
 def suffix(token: str) -> str:
     """The suffix of map operations on elements of ``token``."""

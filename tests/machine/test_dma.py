@@ -8,7 +8,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 from ftm_backend.machine import MachineError
-from machine.machine_programs import NUMPY, run_text, to_bf16
+from machine.machine_programs import NUMPY, WINDOWS_OF_A_TILE, run_text, to_bf16
 
 
 def elements(token: str, count: int, seed: int = 0) -> np.ndarray:
@@ -317,26 +317,7 @@ WINDOWS = """@program t, host
 
 
 @pytest.mark.parametrize("space", ["am", "sm", "gsm"])
-@pytest.mark.parametrize(
-    ("dims", "rows", "columns"),
-    [
-        (
-            "2@8 2@1 | 3@8 2@2",
-            [(0, 0), (0, 1), (1, 0), (1, 1)],
-            [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)],
-        ),
-        (
-            "2@8 2@1 | 3@-8 2@-2",
-            [(0, 0), (0, 1), (1, 0), (1, 1)],
-            [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)],
-        ),
-        (
-            "4@-1 | 3@8 2@0",
-            [(0, 3), (0, 2), (0, 1), (0, 0)],
-            [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("dims", "rows", "columns"), WINDOWS_OF_A_TILE)
 def test_windows_of_a_tile_are_copied(fast, checked, dims, rows, columns, space):
     x = np.arange(24, dtype=np.float32).reshape(4, 6)
     wanted = np.array([[x[i + k, j + l] for k, l in columns] for i, j in rows])

@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 from ftm_backend.machine import MachineError
-from machine.machine_programs import NUMPY, from_bf16, run_text, to_bf16
+from machine.machine_programs import (
+    NUMPY,
+    WINDOWS_OF_A_TILE,
+    from_bf16,
+    run_text,
+    to_bf16,
+)
 
 RESULT = {
     "f64": "f64", "f32": "f32", "bf16": "f32", "f16": "f32", "i8": "i32", "i32": "i32",
@@ -220,26 +226,7 @@ WINDOWS = """@program t, host
 """
 
 
-@pytest.mark.parametrize(
-    ("dims", "rows", "columns"),
-    [
-        (
-            "2@8 2@1 | 3@8 2@2",
-            [(0, 0), (0, 1), (1, 0), (1, 1)],
-            [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)],
-        ),
-        (
-            "2@8 2@1 | 3@-8 2@-2",
-            [(0, 0), (0, 1), (1, 0), (1, 1)],
-            [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)],
-        ),
-        (
-            "4@-1 | 3@8 2@0",
-            [(0, 3), (0, 2), (0, 1), (0, 0)],
-            [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("dims", "rows", "columns"), WINDOWS_OF_A_TILE)
 def test_windows_are_read_where_they_lie(checked, dims, rows, columns):
     a, b = (
         np.arange(24, dtype=np.float32).reshape(4, 6),
