@@ -95,6 +95,7 @@ bench: build
 
 performance: build
 	$(BIN)/python benchmarks/step_time.py --json benchmarks/step_time.json $(ARGS)
+	$(BIN)/python benchmarks/step_time.py --dtype bfloat16 --json benchmarks/step_time_bfloat16.json $(ARGS)
 	$(BIN)/python docs/generate.py
 
 lint: $(STAMPS)/packages

@@ -1,12 +1,14 @@
 """First and later training steps of `torch.compile(backend="ftm")` and its alternatives.
 
     python benchmarks/compile_time.py [--rounds 15] [--starts 2] [--model mlp ...] [--cpu] [--json]
+        [--dtype bfloat16]
 
 The variants:
 
 - eager, lazy, inductor: eager PyTorch, the lazy device, Inductor.
 - ftm-cpu, ftm: compiled on CPU tensors or on tensors on the device.
 - ftm-cpu-all: also the optimizer's step is compiled; otherwise it is eager PyTorch's.
+- lazy-float32: the lazy device without autocast, to compare with.
 - dynamo: the overhead of Dynamo. A backend without effect (PyTorch's ``eager``) on tensors on the
   device, so the lazy device records the model's calls.
 
@@ -15,6 +17,9 @@ is cold. The processes of the last start then take turns of `TURN` seconds, beca
 machine drift. Printed are the minimum of the first steps (seconds) and of the turns (milliseconds
 per step), the ratio of the first step to Inductor's, and the median over the rounds of the ratio to
 the lazy device's turn of the same round.
+
+With `--dtype bfloat16`, model and loss run under `torch.autocast`; parameters and optimizer stay in
+float32.
 
 On a shared machine, `--cpu` measures later steps by CPU time, on one core. A variant that fails or
 exceeds `--timeout` is reported, and the others continue.
@@ -41,11 +46,13 @@ import training
 
 WAYS = ("eager", "lazy", "ftm-cpu", "ftm-cpu-all", "ftm", "dynamo", "inductor")
 
+DTYPES = ("float32", "bfloat16")
+
 TURN = 0.2
 """Seconds of one turn; at least one step."""
 
 
-def serve(name: str, way: str, clock: Callable[[], float]) -> None:
+def serve(name: str, way: str, clock: Callable[[], float], dtype: str) -> None:
     """Main function of a measured process.
 
     It prints the seconds of the first step, then, for each input line, the mean of a turn.
@@ -61,12 +68,14 @@ def serve(name: str, way: str, clock: Callable[[], float]) -> None:
     def compiled(what: Callable[..., Any]) -> Callable[..., Any]:
         return what if backend is None else torch.compile(what, backend=backend)
 
-    device = "ftm" if way in ("lazy", "ftm", "dynamo") else "cpu"
+    device = "ftm" if way in ("lazy", "lazy-float32", "ftm", "dynamo") else "cpu"
+    is_float32 = way == "lazy-float32" or dtype == "float32"
     step = training.make_step(
         (training.TASKS | step_models.MODELS)[name],
         device,
         compiled,
         compile_update=compiled if way == "ftm-cpu-all" else lambda update: update,
+        autocast=None if is_float32 else getattr(torch, dtype),
     )
     # the loss is available before the gradients
     finish = torch.ftm.synchronize if device == "ftm" else lambda: None
@@ -94,7 +103,9 @@ def _mean(
 class Way:
     """The process of one variant; ``failed`` has the reason if it has failed."""
 
-    def __init__(self, name: str, way: str, folder: str, cpu: bool, timeout: float) -> None:
+    def __init__(
+        self, name: str, way: str, folder: str, cpu: bool, timeout: float, dtype: str
+    ) -> None:
         caches = {"FTM_CACHE_DIR": f"{folder}/ftm", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
         cores = {"FTM_CORES": "1", "OMP_NUM_THREADS": "1"} if cpu else {}
         self._timeout = timeout
@@ -107,6 +118,8 @@ class Way:
                 "--serve",
                 name,
                 way,
+                "--dtype",
+                dtype,
                 *(["--cpu"] if cpu else []),
             ],
             env={**os.environ, **caches, **cores},
@@ -167,6 +180,7 @@ def measure(
     cpu: bool = False,
     timeout: float = 300,
     variants: Sequence[str] = WAYS,
+    dtype: str = "float32",
 ) -> dict[str, Times]:
     """Measure one model's training step.
 
@@ -177,6 +191,7 @@ def measure(
         cpu: Measure later steps by CPU time.
         timeout: Seconds that one step may take.
         variants: Names of the variants; "lazy" is one of them.
+        dtype: One of `DTYPES`.
     """
     first: dict[str, float] = {}
     for start in range(starts):
@@ -184,7 +199,7 @@ def measure(
         with tempfile.TemporaryDirectory() as folder:
             try:
                 for way in variants:
-                    ways[way] = Way(name, way, f"{folder}/{way}", cpu, timeout)
+                    ways[way] = Way(name, way, f"{folder}/{way}", cpu, timeout, dtype)
                     first[way] = min(first.get(way, float("inf")), ways[way].first)
                 for _, way in itertools.product(
                     range(rounds if start == starts - 1 else 0), ways.values()
@@ -224,18 +239,24 @@ def main() -> None:
     )
     parser.add_argument("--timeout", type=float, default=300, help="seconds that one step may take")
     parser.add_argument("--cpu", action="store_true", help="later steps by CPU time, on one core")
+    parser.add_argument(
+        "--dtype", choices=DTYPES, default="float32", help="bfloat16: under torch.autocast"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
-        serve(*given.serve, time.process_time if given.cpu else time.perf_counter)
+        clock = time.process_time if given.cpu else time.perf_counter
+        serve(*given.serve, clock, given.dtype)
         return
     found = {}
     if not given.json:
         titles = f"{'first s':>8} {'of Inductor':>11} {'step ms':>9} {'of lazy':>8}"
         print(f"{'model':<10} {'way':<11} {titles}")
     for name in given.model or training.TASKS:
-        found[name] = times = measure(name, given.starts, given.rounds, given.cpu, given.timeout)
+        found[name] = times = measure(
+            name, given.starts, given.rounds, given.cpu, given.timeout, dtype=given.dtype
+        )
         for way, own in times.items() if not given.json else ():
             missing = float("nan")
             shown = own.get("failed") or (

@@ -163,6 +163,7 @@ MODELS: dict[str, Task] = {
         _vit, _random(_normal(16, 3, 64, 64), 10, (16,)), 1e-4
     ),
     "BERT, 4 layers of 256, 8x128 tokens": Task(_bert, token_batches, 1e-4),
+    "GPT, 4 layers of 256, 8x128 tokens": TASKS["gpt2"],
     "GPT, 4 layers of 768, 8x128 tokens": Task(lambda: gpt(768, 12), token_batches, 1e-4),
     "LSTM language model, 8x128 tokens": Task(RecurrentLanguageModel, token_batches),
     "DLRM, batch 256": Task(Recommender, _random(_mixed, 2, (256,))),

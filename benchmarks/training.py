@@ -139,6 +139,7 @@ def make_step(
     compile: Callable[[nn.Module], Callable[[Tensor], Tensor]] = lambda model: model,
     dtype: torch.dtype = torch.float32,
     compile_update: Callable[[Callable[[], None]], Callable[[], None]] = lambda update: update,
+    autocast: torch.dtype | None = None,
 ) -> Callable[[], float]:
     """Create a training step with AdamW on the next batch, which returns its loss.
 
@@ -148,6 +149,7 @@ def make_step(
         compile: Wraps the model.
         dtype: dtype of parameters and floating-point inputs.
         compile_update: Wraps the optimizer's step.
+        autocast: dtype of `torch.autocast` for model and loss; None: without.
     """
     torch.manual_seed(0)
     model = task.model().to(device, dtype)
@@ -159,8 +161,12 @@ def make_step(
     def step() -> float:
         inputs, targets = next(batches)
         optimizer.zero_grad()
-        logits = call(inputs.to(device, dtype) if inputs.is_floating_point() else inputs.to(device))
-        loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.to(device).reshape(-1))
+        inputs = inputs.to(device, dtype) if inputs.is_floating_point() else inputs.to(device)
+        with torch.autocast(torch.device(device).type, autocast, enabled=autocast is not None):
+            logits = call(inputs)
+            loss = F.cross_entropy(
+                logits.reshape(-1, logits.shape[-1]), targets.to(device).reshape(-1)
+            )
         loss.backward()
         update()
         return loss.item()

@@ -104,6 +104,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "settings": lambda: settings.table(),
     "scaling": lambda: scaling.table(scaling.stored()),
     "step-times": lambda: step_time.Record.stored().table(),
+    "step-times-bfloat16": lambda: step_time.Record.stored("bfloat16").table(),
     "step-range": lambda: step_time.Record.stored().summary(),
     "torch-xla-names": _table.table,
     "torch-xla-environment": _environment.table,
