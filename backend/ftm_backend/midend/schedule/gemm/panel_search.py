@@ -164,9 +164,12 @@ def _search(
     return _search_finely(problem, machine, quanta, grids, promising, least)
 
 
-def _limit(least: float, short: bool) -> float:
-    """Return the cycles up to which coarse plans are promising, if the best one takes ``least``."""
-    if short:
+def _limit(least: float, strict: bool) -> float:
+    """Return the cycles up to which coarse plans are promising, if the best one takes ``least``.
+
+    ``strict``: fine sizes are not searched, or hardly better.
+    """
+    if strict:
         return least
     return least * (NEAR if least < LONGEST else NEAR_OF_LONGEST)
 
@@ -190,18 +193,19 @@ def _search_coarsely(
         plans that it is one of; and the least cycles.
     """
     by_cycles = sorted(range(len(grids)), key=lambda at: grids[at].least_cycles)
-    short = _is_short(problem, machine)
+    # Coarse sizes of k that is split are dense: fine ones are hardly better.
+    strict = _is_short(problem, machine) or problem.k_groups > 1
     found: list[tuple[float, int, int, PricedPlan]] = []
     for position in by_cycles:
         grid = grids[position]
-        limit = _limit(least, short)
+        limit = _limit(least, strict)
         if grid.least_cycles > limit or grid.least_cycles == inf:
             break
         choices, priced = list(_choices(problem, grid.groups)), None
         if least == inf:
             priced = price(grid, choices, PROBE * grid.least_cycles)
             least = min(priced.best)
-            limit = _limit(least, short)
+            limit = _limit(least, strict)
         if priced is None or limit > PROBE * grid.least_cycles:
             priced = price(grid, choices, limit)
         plans = enumerate(priced.best)
