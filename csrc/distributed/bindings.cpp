@@ -50,6 +50,10 @@ void bind_distributed(py::module& module) {
           }),
           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
           py::arg("make_carrier"))
+      // `new_group` calls it on processes outside of the new group, since NCCL splits a group on
+      // all of its processes. Here only the new group's members take part.
+      .def(
+          "perform_nocolor_split", [](GroupBackend&, const py::object&) {}, py::arg("device"))
       .def_property_readonly("options", &GroupBackend::getBackendOptions);
 }
 
