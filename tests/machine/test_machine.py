@@ -305,7 +305,7 @@ def test_a_machine_does_not_cross_a_fork(fast):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.parametrize("kernels", ["portable", "avx2", "avx512"])
+@pytest.mark.parametrize("kernels", ["portable", "avx2", "avx512", "avx512_bf16", "avx512_amx"])
 def test_instruction_sets_agree(kernels):
     """The same results from each set of inner loops that this host can run."""
     import subprocess

@@ -91,7 +91,10 @@ from machine.machine_programs import from_bf16, run_text
 from machine.test_matrix import operands, program
 
 machine = Machine(1)
-sizes = (1, 70, 49), (7, 33, 64), (20, 33, 17), (40, 100, 1030), (9, 3, 1)
+sizes = (
+    (1, 70, 49), (7, 33, 64), (20, 33, 17), (40, 100, 1030), (9, 3, 1),
+    (16, 16, 32), (17, 48, 512), (75, 49, 545), (32, 31, 64),
+)
 suffixes = "", ".TA", ".TB", ".TA.TB"
 for token, suffix, (m, n, k), pad in itertools.product(("f16", "bf16", "f32"), suffixes, sizes, (0, 1)):
     stored, exact = operands(token, m, n, k, suffix)
@@ -102,7 +105,7 @@ for token, suffix, (m, n, k), pad in itertools.product(("f16", "bf16", "f32"), s
 """
 
 
-@pytest.mark.parametrize("kernels", ["portable", "avx2", "avx512", "avx512_bf16"])
+@pytest.mark.parametrize("kernels", ["portable", "avx2", "avx512", "avx512_bf16", "avx512_amx"])
 def test_every_instruction_set_is_within_the_bound_of_the_manual(kernels):
     """A host without the instruction set runs the next lesser one."""
     subprocess.run(
@@ -121,6 +124,58 @@ def test_special_values_of_bfloat16_stay_in_their_row(fast):
     np.testing.assert_array_equal(got[3], from_bf16(stored[0])[3, 7])
     assert (np.abs(got[4]) < 1e-37).all()  # subnormal numbers may be 0
     assert (got[[0, *range(5, 20)]] == 33).all()
+
+
+def test_rows_of_a_bfloat16_product_do_not_depend_on_the_others(fast):
+    stored, _ = operands("bf16", 75, 49, 545, "")
+    whole = run_text(fast, program("bf16", 75, 49, 545, "", 0), stored)[0]
+    for rows in (9, 16, 31, 64):
+        part = run_text(fast, program("bf16", rows, 49, 545, "", 3), [stored[0][:rows], stored[1]])
+        np.testing.assert_array_equal(part[0], whole[:rows])
+
+
+REUSED = """@program t, host
+@in b0, bf16, 20x24
+@in b1, bf16, 2x24x24
+@out o0, f32, 5x20x24
+@func main
+  @tile A, sm, bf16, 20x24, 1, 0
+  @tile B, am, bf16, 24x24, 1, 0
+  @tile C, am, f32, 20x24, 1, 2048
+    DLD b0[0], 20@24 | 24@1, A
+    DLD b1[0], 24@24 | 24@1, B
+    DWAITALL
+    MM A, B, C
+    DST C, o0[0], 20@24 | 24@1
+    DWAITALL
+    MM A, B, C
+    DST C, o0[480], 20@24 | 24@1
+    DWAITALL
+    MM.TB A, B, C
+    DST C, o0[960], 20@24 | 24@1
+    DLD b1[576], 24@24 | 24@1, B
+    DWAITALL
+    MM.TB A, B, C
+    DST C, o0[1440], 20@24 | 24@1
+    DWAITALL
+    @map 24 x 24, B:v0 -> B:v1
+      VADD.BF16 v0, v0, v1
+    @endmap
+    MM A, B, C
+    DST C, o0[1920], 20@24 | 24@1
+    DWAITALL
+@ret
+"""
+
+
+def test_a_packed_operand_is_used_until_its_tile_is_written(fast):
+    """Five products of one tile: as loaded, again, transposed, after a load, after a map."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-8, 8, shape).astype(np.float32) for shape in ((20, 24), (2, 24, 24)))
+    want = np.stack([a @ b[0], a @ b[0], a @ b[0].T, a @ b[1].T, a @ (2 * b[1])])
+    for sign in (1, -1):  # the second run has other data in the same tiles
+        got = run_text(fast, REUSED, [to_bf16(a), to_bf16(sign * b)])[0]
+        np.testing.assert_array_equal(got, sign * want)
 
 
 def test_integers_wrap(fast):

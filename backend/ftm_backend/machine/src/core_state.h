@@ -68,6 +68,14 @@ struct Slot {
   int64_t row_bytes = 0; // distance of lent rows, whose elements are adjacent
   int32_t loops = -1; // lent by these of Core::lent_loops instead
   bool stored = false; // the elements are already in the buffer of the next DST
+  uint64_t writes = 0; // instructions that wrote the slot, see PackedOperand
+
+  // Called by each instruction that writes the slot.
+  void set_extents(int64_t r, int64_t c) {
+    rows = int32_t(r);
+    columns = int32_t(c);
+    ++writes;
+  }
 };
 
 // The loops of a load that lends: first those of the tile's rows; `from` is in the buffer.
@@ -115,6 +123,15 @@ class Memory {
   int64_t size_ = 0;
 };
 
+// The last B that was packed for tile registers. A loop over rows of A multiplies all by one B,
+// which is packed again only if its slot was written in between.
+struct PackedOperand {
+  Memory memory;
+  const Slot* slot = nullptr; // null: of no slot
+  uint64_t writes = 0; // of the slot, when it was packed
+  bool transposed = false;
+};
+
 // Addition modulo 2^64, as in the scalar unit.
 inline int64_t wrapping_add(int64_t a, int64_t b) {
   return int64_t(uint64_t(a) + uint64_t(b));
@@ -158,6 +175,7 @@ struct Core {
   Memory work; // scratch of matrix products and sorts
   Memory sums; // scratch of reductions
   std::vector<LentLoops> lent_loops; // by the number of the slot
+  PackedOperand packed;
   std::unique_ptr<MapScratch> map_scratch;
   Checker* checker = nullptr; // in checked mode
   SpanLog* spans = nullptr; // if spans are recorded

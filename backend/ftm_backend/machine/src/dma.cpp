@@ -254,8 +254,7 @@ void run_load(Core& core, const Dma& dma) {
   if (!empty) check_inside(core, dma, offset, shape);
   if (core.checker)
     core.checker->load(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset);
-  slot.rows = int32_t(shape.rows);
-  slot.columns = int32_t(shape.columns);
+  slot.set_extents(shape.rows, shape.columns);
   slot.lent = nullptr;
   if (empty) return;
   core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
@@ -320,8 +319,7 @@ void run_gather(Core& core, const Dma& dma) {
   const int64_t rows = int64_t(index.rows) * index.columns, bytes = type_bytes(t.type);
   if (rows > t.rows) throw Fault(std::to_string(rows) + " rows exceed tile " + t.name);
   if (core.checker) core.checker->gather(dma, core.number(dma.index), number, rows, shape.columns);
-  slot.rows = int32_t(rows);
-  slot.columns = int32_t(shape.columns);
+  slot.set_extents(rows, shape.columns);
   const int count = simplify(shape.dims, shape.count);
   if (count < 0) return;
   core.counters.dma_bytes += uint64_t(rows * shape.columns * bytes);
@@ -385,8 +383,7 @@ void run_tile_copy(Core& core, const Matrix& operands) {
         extents(d.rows, d.columns));
   core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
   if (core.checker) core.checker->tile_copy(operands, from_number, to_number);
-  to.rows = from.rows;
-  to.columns = from.columns;
+  to.set_extents(from.rows, from.columns);
   CopyDim dims[2] = {{from.rows, d.columns, s.columns}, {from.columns, 1, 1}};
   const int count = simplify(dims, 2);
   const int64_t bytes = type_bytes(s.type);
@@ -423,8 +420,7 @@ void run_window_copy(Core& core, const Windows& operands) {
   if (core.checker)
     core.checker->window_copy(
         tiles, from_number, to_number, dims, all, int64_t(start), rows, columns);
-  to.rows = int32_t(rows);
-  to.columns = int32_t(columns);
+  to.set_extents(rows, columns);
   if (empty) return;
   const int64_t bytes = type_bytes(s.type);
   const int count = simplify(dims, all);

@@ -95,8 +95,7 @@ void run_fold(Core& core, const Windows& operands) {
         ", which is " + extents(d.rows, d.columns));
   core.refuse_overlap("Y", tiles.b.tile, to_number, tiles.a.tile, from_number);
   if (core.checker) core.checker->rearrange(tiles, from_number, to_number, channels, images * size);
-  to.rows = int32_t(channels);
-  to.columns = int32_t(images * size);
+  to.set_extents(channels, images * size);
   const int64_t bytes = type_bytes(s.type);
   for (int64_t c = 0; c < channels; ++c)
     std::memset(to.base + c * d.columns * bytes, 0, images * size * bytes);

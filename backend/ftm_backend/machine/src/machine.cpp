@@ -310,6 +310,7 @@ void Machine::seat(Seat& seat, int32_t id) {
     std::copy(bases, bases + 4, mine.bases);
   }
   core.slots = mine.slots.data();
+  core.packed.slot = nullptr; // another program may have the same slots
 }
 
 // Runs a core's part in its own thread.

@@ -146,10 +146,9 @@ class MapRun {
   void set_extents() {
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const uint8_t scope = plan_.outputs[k].scope;
-      outputs_[k].slot->rows =
-          int32_t(scope == isa::FTM_SCOPE_FULL || scope == isa::FTM_SCOPE_R ? all_rows_ : 1);
-      outputs_[k].slot->columns =
-          int32_t(scope == isa::FTM_SCOPE_FULL || scope == isa::FTM_SCOPE_C ? all_columns_ : 1);
+      outputs_[k].slot->set_extents(
+          scope == isa::FTM_SCOPE_FULL || scope == isa::FTM_SCOPE_R ? all_rows_ : 1,
+          scope == isa::FTM_SCOPE_FULL || scope == isa::FTM_SCOPE_C ? all_columns_ : 1);
     }
   }
 

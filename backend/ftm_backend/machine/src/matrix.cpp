@@ -1,7 +1,8 @@
 // Matrix instructions: operands are converted to the layout of the inner loops (B by rows of K;
 // float32, float64, int32, int64 or pairs of bfloat16), then multiplied. Products with few rows,
 // and those of bfloat16 with an even K, read rows of B as they are. Those with few passes read an
-// operand in its buffer (lent.h).
+// operand in its buffer (lent.h). Tile registers read a packed B, which is kept for the next
+// product.
 #include <algorithm>
 #include <cstring>
 
@@ -91,6 +92,27 @@ bool has_few_rows(const Product& p, Type c, bool trans_b) {
   return c == Type::F32 && p.m <= kFewRows && (!trans_b || p.k >= kShort);
 }
 
+bool uses_tiles(const KernelTable& table, Type b) {
+  return table.tiles.multiply && b == Type::BF16;
+}
+
+// Returns B, packed for tile registers: what the last product packed if the slot is the same.
+const uint8_t* pack_tiles(
+    Core& core, const TileRef& ref, const Product& p, const Operand& b, bool transposed) {
+  PackedOperand& packed = core.packed;
+  const Slot& slot = core.slot(ref.tile, p.b_number);
+  if (packed.slot == &slot && packed.writes == slot.writes && packed.transposed == transposed)
+    return packed.memory.data();
+  const TileProducts& tiles = kernels().tiles;
+  uint8_t* const to = packed.memory.ensure(tiles.packed_bytes(p.n, p.k));
+  tiles.pack(to, reinterpret_cast<const uint16_t*>(b.data), b.stride, p.k, p.n, transposed);
+  const bool is_shared = core.tile(ref.tile).space == 3; // other cores may write the slot
+  packed.slot = is_shared ? nullptr : &slot;
+  packed.writes = slot.writes;
+  packed.transposed = transposed;
+  return to;
+}
+
 // Checks the operands of a product, and sets the extents of C.
 void begin(Core& core, const Matrix& operands, const Product& p) {
   const TileDecl& tc = core.tile(operands.c.tile);
@@ -109,8 +131,7 @@ void begin(Core& core, const Matrix& operands, const Product& p) {
 
 // Sets the extents of C, and counts the operations.
 void note_product(Core& core, Slot& c, const Product& p) {
-  c.rows = int32_t(p.m);
-  c.columns = int32_t(p.n);
+  c.set_extents(p.m, p.n);
   core.counters.mm_flops += uint64_t(2 * p.m * p.n * p.k);
 }
 
@@ -129,6 +150,13 @@ void finish(
     return fn(
         p.m, p.n, p.k, reinterpret_cast<const float*>(a.data), a.stride, b.data, b.stride, trans_b,
         reinterpret_cast<float*>(sc.base), tc.columns, p.acc);
+  }
+  if (uses_tiles(table, b.type)) {
+    if (trans_a) transpose(a, free);
+    return table.tiles.multiply(
+        p.m, p.n, p.k, reinterpret_cast<const uint16_t*>(a.data), a.stride,
+        pack_tiles(core, operands.b, p, b, trans_b), reinterpret_cast<float*>(sc.base), tc.columns,
+        p.acc);
   }
   if (table.matrix_pairs && b.type == Type::BF16) {
     const int64_t pairs = (p.k + 1) / 2;
@@ -182,7 +210,7 @@ bool multiply_lent(
       note_product(core, sc, p);
       return true;
     }
-    if (few_rows && lent.is_plain())
+    if ((few_rows || uses_tiles(kernels(), tb.type)) && lent.is_plain())
       b = {sb.lent, sb.rows, sb.columns, lent.rows.count ? lent.rows.step() : p.k, tb.type};
     else copy_lent(core, sb, tb);
   }
@@ -307,8 +335,7 @@ void run_transpose(Core& core, const Matrix& operands, uint16_t flags) {
         ", which is " + extents(d.rows, d.columns));
   core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
   if (core.checker) core.checker->rearrange(operands, from_number, to_number, rows, columns);
-  to.rows = rows;
-  to.columns = columns;
+  to.set_extents(rows, columns);
   const int log2 = log2_of(type_bytes(s.type));
   if (pieces == 1) {
     kernels().transpose[log2](to.base, d.columns, from.base, s.columns, from.rows, from.columns);

@@ -170,8 +170,7 @@ void run_scan(Core& core, const Matrix& operands, uint16_t flags) {
   core.refuse_overlap("the carry", operands.b.tile, c_number, operands.a.tile, x_number);
   core.refuse_overlap("the carry", operands.b.tile, c_number, operands.c.tile, y_number);
   if (core.checker) core.checker->scan(operands, x_number, c_number, y_number);
-  y.rows = x.rows;
-  y.columns = x.columns;
+  y.set_extents(x.rows, x.columns);
   scan_tile(
       {x.base, y.base, carry.base, tx.columns, ty.columns, tc.columns, x.rows, x.columns, down},
       tx.type, uint16_t(flags & ~isa::FTM_FLAG_DOWN));

@@ -136,8 +136,7 @@ void run_sort(Core& core, const Matrix& operands) {
   if (operands.a.tile != operands.b.tile || from_number != to_number)
     core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
   if (core.checker) core.checker->sort(operands, from_number, to_number, kept);
-  to.rows = from.rows;
-  to.columns = kept;
+  to.set_extents(from.rows, kept);
   if (kept == 0) return;
   // Rows are counted, then moved by the counts, so copy what another core may change meanwhile.
   const bool shared = s.space == 3 || d.space == 3;
@@ -177,8 +176,7 @@ void run_merge(Core& core, const Matrix& operands) {
   core.refuse_overlap("Y", operands.c.tile, y_number, operands.a.tile, a_number);
   core.refuse_overlap("Y", operands.c.tile, y_number, operands.b.tile, b_number);
   if (core.checker) core.checker->merge(operands, a_number, b_number, y_number);
-  y.rows = a.rows;
-  y.columns = a.columns + b.columns;
+  y.set_extents(a.rows, a.columns + b.columns);
   for (int64_t i = 0; i < a.rows; ++i)
     merge_row(
         reinterpret_cast<const int64_t*>(a.base) + i * ta.columns, a.columns,

@@ -1,7 +1,10 @@
 // Transposing and pairing copies, ramps and random bits.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/table.h"
+#include "kernels/transpose_registers.h"
 #include "kernels/vec.h"
 
 namespace ftm {
@@ -53,38 +56,13 @@ FTM_INLINE void transpose_square(T* d, int64_t ldd, const T* s, int64_t lds) {
 }
 
 #if defined(__AVX512F__)
-// The same for 16 x 16 in full registers: pairs and groups of four within quarters of a register,
-// then the quarters.
 template <>
 inline __attribute__((always_inline)) void transpose_square<uint32_t, 16>(
     uint32_t* d, int64_t ldd, const uint32_t* s, int64_t lds) {
-  __m512i r[16], t[16];
+  __m512i r[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_si512(s + i * lds);
-#pragma GCC unroll 8
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  constexpr int kEven = 0x88, kOdd = 0xdd; // quarters 0 and 2, or 1 and 3, of either register
-  const auto quarters = [](const __m512i* from, __m512i* to) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      to[i] = _mm512_shuffle_i32x4(from[i], from[i + 4], kEven);
-      to[i + 4] = _mm512_shuffle_i32x4(from[i + 8], from[i + 12], kEven);
-      to[i + 8] = _mm512_shuffle_i32x4(from[i], from[i + 4], kOdd);
-      to[i + 12] = _mm512_shuffle_i32x4(from[i + 8], from[i + 12], kOdd);
-    }
-  };
-  quarters(r, t);
-  quarters(t, r);
+  transpose_registers(r);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) _mm512_storeu_si512(d + i * ldd, r[i]);
 }
@@ -116,6 +94,34 @@ void transpose(void* d, int64_t ldd, const void* s, int64_t lds, int64_t rows, i
   for (; j < columns; ++j)
     for (int64_t i = 0; i < rows; ++i) out[j * ldd + i] = in[i * lds + j];
 }
+
+#if defined(__AVX512F__)
+// The same for 16-bit elements. Two rows are one row of pairs, so that a block of 32 x 16 is a
+// block of 16 x 16 pairs.
+static void transpose_halves(
+    void* d, int64_t ldd, const void* s, int64_t lds, int64_t rows, int64_t columns) {
+  for (int64_t j = 0; j < columns; j += 16)
+    for (int64_t i = 0; i < rows; i += 32) {
+      const int width = int(std::min<int64_t>(columns - j, 16));
+      const int height = int(std::min<int64_t>(rows - i, 32));
+      const uint16_t* const from = static_cast<const uint16_t*>(s) + i * lds + j;
+      const auto load_row = [from, lds, height, width](int row) __attribute__((always_inline)) {
+        const __mmask16 present = __mmask16(row < height ? (1u << width) - 1 : 0);
+        return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(present, from + row * lds));
+      };
+      __m512i r[16];
+#pragma GCC unroll 16
+      for (int p = 0; p < 16; ++p)
+        r[p] = _mm512_or_si512(load_row(2 * p), _mm512_slli_epi32(load_row(2 * p + 1), 16));
+      transpose_registers(r);
+      uint16_t* const to = static_cast<uint16_t*>(d) + j * ldd + i;
+      const __mmask32 present = __mmask32((uint64_t{1} << height) - 1);
+#pragma GCC unroll 16
+      for (int c = 0; c < 16; ++c)
+        if (c < width) _mm512_mask_storeu_epi16(to + c * ldd, present, r[c]);
+    }
+}
+#endif
 
 static void pair_rows(
     BrainPair* d, int64_t ldd, const uint16_t* s, int64_t lds, int64_t rows, int64_t columns) {
@@ -206,10 +212,11 @@ static void philox(int32_t* d, const int64_t* index, uint64_t seed, uint64_t off
 
 static void put_layout(KernelTable& table) {
   table.transpose[0] = transpose<uint8_t, 8>;
-  table.transpose[1] = transpose<uint16_t, 8>;
 #if defined(__AVX512F__)
+  table.transpose[1] = transpose_halves;
   table.transpose[2] = transpose<uint32_t, 16>;
 #else
+  table.transpose[1] = transpose<uint16_t, 8>;
   table.transpose[2] = transpose<uint32_t, 8>;
 #endif
   table.transpose[3] = transpose<uint64_t, 4>;

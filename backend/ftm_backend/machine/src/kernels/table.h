@@ -1,6 +1,6 @@
 // The table of inner loops that the emulator uses. Each vector instruction set (portable, AVX2,
-// AVX-512, AVX-512 with BF16) has a table built from the same sources, and one is selected at
-// startup.
+// AVX-512, AVX-512 with BF16, AVX-512 with AMX) has a table built from the same sources, and one is
+// selected at startup.
 //
 // All loops may read, but never write, up to kSlack bytes past the end of an operand. A destination
 // may be equal to an operand, but must not overlap it otherwise.
@@ -65,6 +65,18 @@ struct BrainPair { uint32_t bits; };
 // A bfloat16 number of a row of B, which is paired with the next row's.
 struct BrainRow { uint16_t bits; };
 
+// Products of bfloat16 that read a packed copy of B; null functions if the host has none.
+struct TileProducts {
+  int64_t (*packed_bytes)(int64_t n, int64_t k); // of B
+  // Packs B, k x n; n x k if `transposed`. Reads nothing past the end of B.
+  void (*pack)(
+      uint8_t* packed, const uint16_t* b, int64_t ldb, int64_t k, int64_t n, bool transposed);
+  // C[m x n] (+)= A[m x k] B. Reads nothing past the end of A.
+  void (*multiply)(
+      int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t lda, const uint8_t* packed,
+      float* c, int64_t ldc, bool acc);
+};
+
 // As MatrixFn for float32 C and at most kFewRows rows, but B is read once, as it is in memory, and
 // never past its end. A is m x k in float32. transposed: B is n x k.
 constexpr int64_t kFewRows = 8;
@@ -92,6 +104,7 @@ struct KernelTable {
   // k counts pairs. B has pairs, or two rows for each k. Null: the host has no such product.
   MatrixFn<BrainPair, float> matrix_pairs;
   MatrixFn<BrainPair, float, BrainRow> matrix_rows;
+  TileProducts tiles;
   FewRowsFn few_rows[3]; // B in float32, float16, bfloat16; indexed by `few_rows_index`
   MatrixFn<double> matrix_f64;
   MatrixFn<int32_t> matrix_i32;
@@ -112,7 +125,7 @@ inline int few_rows_index(Type type) {
 }
 
 // Returns the best table for this host. The environment variable MACHINE_KERNELS=portable|avx2|
-// avx512|avx512_bf16 selects a lesser one, for tests.
+// avx512|avx512_bf16|avx512_amx selects a lesser one, for tests.
 const KernelTable& kernels();
 
 } // namespace ftm
