@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from ftm_backend.target.element_types import Numbers
 from ftm_backend.target.presets import MachineParameters
-
-Numbers = float | np.ndarray
-"""A number, or an array of numbers: one for each schedule that is compared."""
 
 DOT_COLUMNS = 8
 """Columns of C in the dot-product micro-kernel: 6 rows x 8 columns = 48 sums, one vector each."""
 
 
-def pieces(extent: Numbers, size: Numbers) -> Any:
+@overload
+def pieces(extent: int, size: int) -> int: ...
+@overload
+def pieces(extent: float, size: float) -> float: ...
+@overload
+def pieces(extent: Numbers, size: Numbers) -> Numbers: ...
+def pieces(extent: Numbers, size: Numbers) -> Numbers:
     """Return ``ceil(extent / size)``."""
     return -(-extent // size)
 
@@ -63,7 +67,11 @@ def micro_kernels(machine: MachineParameters, dtype: str, n: Numbers) -> MicroKe
     )
 
 
-def padded_columns(machine: MachineParameters, dtype: str, n: Numbers) -> Any:
+@overload
+def padded_columns(machine: MachineParameters, dtype: str, n: int) -> int: ...
+@overload
+def padded_columns(machine: MachineParameters, dtype: str, n: Numbers) -> Numbers: ...
+def padded_columns(machine: MachineParameters, dtype: str, n: Numbers) -> Numbers:
     """Return the columns of the micro-kernels that cover ``n`` columns, including unused ones."""
     found = micro_kernels(machine, dtype, n)
     vectors = (
@@ -74,9 +82,17 @@ def padded_columns(machine: MachineParameters, dtype: str, n: Numbers) -> Any:
     return machine.lanes(dtype) * vectors
 
 
+@overload
+def tile_loop_cycles(
+    machine: MachineParameters, compute: float, dma: float, steps: float
+) -> float: ...
+@overload
 def tile_loop_cycles(
     machine: MachineParameters, compute: Numbers, dma: Numbers, steps: Numbers
-) -> Any:
+) -> Numbers: ...
+def tile_loop_cycles(
+    machine: MachineParameters, compute: Numbers, dma: Numbers, steps: Numbers
+) -> Numbers:
     """Return the cycles of a loop over tiles.
 
     With overlap the slower of DMA and compute counts, and the DMA of one step, which is the first
@@ -115,7 +131,7 @@ def outer_cycles(
     found = micro_kernels(machine, dtype, n)
     rows = machine.mm_rows
     step = rows / machine.fma_units * k
-    calls = found.narrow * (machine.mm_overhead + machine.mm_vectors * step)
+    calls: Numbers = found.narrow * (machine.mm_overhead + machine.mm_vectors * step)
     calls = calls + found.wide * (machine.mm_wide_overhead + (machine.mm_vectors + 1) * step)
     if machine.mm_thin(dtype):
         used, broadcast = (
@@ -158,7 +174,15 @@ def even_runs(extents: Sequence[int]) -> int:
     return prod(left[:-1])
 
 
-def dot_cycles(machine: MachineParameters, dtype: str, m: Numbers, n: Numbers, k: Numbers) -> Any:
+@overload
+def dot_cycles(machine: MachineParameters, dtype: str, m: float, n: float, k: float) -> float: ...
+@overload
+def dot_cycles(
+    machine: MachineParameters, dtype: str, m: Numbers, n: Numbers, k: Numbers
+) -> Numbers: ...
+def dot_cycles(
+    machine: MachineParameters, dtype: str, m: Numbers, n: Numbers, k: Numbers
+) -> Numbers:
     """Return the cycles of ``MM.TB``: dot products along K that end in cross-lane reductions."""
     sums = machine.mm_rows * DOT_COLUMNS
     ramp = sums / machine.fma_units
@@ -230,7 +254,13 @@ def fold_cycles(
     return channels * pieces(elements, lanes) * each
 
 
-def granules(machine: MachineParameters, run_bytes: Numbers) -> Any:
+@overload
+def granules(machine: MachineParameters, run_bytes: int) -> int: ...
+@overload
+def granules(machine: MachineParameters, run_bytes: float) -> float: ...
+@overload
+def granules(machine: MachineParameters, run_bytes: Numbers) -> Numbers: ...
+def granules(machine: MachineParameters, run_bytes: Numbers) -> Numbers:
     """Return the bytes that DDR transfers for a contiguous run of ``run_bytes``."""
     return pieces(run_bytes, machine.dma_granule) * machine.dma_granule
 
@@ -240,9 +270,17 @@ def bytes_per_cycle(machine: MachineParameters, sharing: float = 1.0) -> float:
     return min(machine.ddr_bandwidth / sharing, machine.core_bandwidth) / machine.clock_hz
 
 
+@overload
+def transfer_cycles(
+    machine: MachineParameters, ddr_cycles: float, gsm_cycles: float, element_cycles: float
+) -> float: ...
+@overload
 def transfer_cycles(
     machine: MachineParameters, ddr_cycles: Numbers, gsm_cycles: Numbers, element_cycles: Numbers
-) -> Any:
+) -> Numbers: ...
+def transfer_cycles(
+    machine: MachineParameters, ddr_cycles: Numbers, gsm_cycles: Numbers, element_cycles: Numbers
+) -> Numbers:
     """Return the time of one DMA transfer: latency plus the slowest of its three resources.
 
     Args:

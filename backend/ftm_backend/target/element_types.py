@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import overload
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class ElementType:
         return 1 if self.kind == "bool" else 8 * self.bytes
 
     @property
-    def array(self) -> np.dtype[Any]:
+    def array(self) -> np.dtype[np.generic]:
         """The numpy type of the same bytes; bf16 is held as its bits in uint16."""
         return np.dtype(DTYPES[self.token].numpy)
 
@@ -82,7 +82,15 @@ SLOT_ALIGNMENT = 64
 """Tiles, and the slots of a ring, start at multiples of this many bytes."""
 
 
-def slot_bytes(rows: Any, columns: Any, item: int) -> Any:
+Numbers = float | np.ndarray
+"""A number, or an array of numbers: one for each schedule that is compared."""
+
+
+@overload
+def slot_bytes(rows: int, columns: int, item: int) -> int: ...
+@overload
+def slot_bytes(rows: Numbers, columns: Numbers, item: int) -> np.ndarray: ...
+def slot_bytes(rows: Numbers, columns: Numbers, item: int) -> Numbers:
     """Return the distance in bytes between slots of ``rows`` x ``columns`` elements.
 
     Args:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut, cuts
 from ftm_backend.target import cost_rules
-from ftm_backend.target.cost_rules import Numbers
+from ftm_backend.target.element_types import Numbers
 
 if TYPE_CHECKING:
     from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2ImGeometry

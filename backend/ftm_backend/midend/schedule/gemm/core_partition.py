@@ -12,7 +12,7 @@ from copy import copy
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import axis
 from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 from ftm_backend.target import cost_rules
-from ftm_backend.target.cost_rules import Numbers
+from ftm_backend.target.element_types import Numbers
 
 __all__ = ["BlockExtents"]
 

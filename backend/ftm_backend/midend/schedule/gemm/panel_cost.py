@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +21,7 @@ from ftm_backend.midend.schedule.gemm.panel_transfer_cost import PanelTransferCo
 from ftm_backend.midend.schedule.gemm.schedule import ASpace, Schedule
 from ftm_backend.midend.schedule.gemm.traffic_model import box_bytes, fill_cycles, parameter_bytes
 from ftm_backend.target import cost_rules
-from ftm_backend.target.cost_rules import Numbers
-from ftm_backend.target.element_types import slot_bytes
+from ftm_backend.target.element_types import Numbers, slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 __all__ = ["CHUNKS", "PricedPlan", "price"]
@@ -58,7 +56,7 @@ class PricedPlan:
 
     # --- time
 
-    def _total(self) -> Any:
+    def _total(self) -> np.ndarray:
         """Modelled cycles of the busiest core."""
         g, masks, machine = self.grid, self.masks, self.machine
         self.space, self.rings, fits = self._check_capacity()
@@ -175,7 +173,7 @@ class PricedPlan:
             masks.b_in_gsm, fill_cycles(self.machine, blocks, g.moved_b_split, g.elements_b), 0.0
         )
 
-    def _panel(self, step: Any, load: Any, shared: Any) -> Any:
+    def _panel(self, step: np.ndarray, load: Numbers, shared: np.ndarray) -> np.ndarray:
         """Return the cycles of one panel of C: each step hides the loads of the next one.
 
         If A or B is ``shared``, a barrier ends each step and waits for its transfers. Stores then
@@ -274,7 +272,7 @@ class PricedPlan:
         second = g.result_tile * g.epilogue.tiles
         rings = np.where(am + g.c_tile * g.chunks + second <= machine.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= machine.am_bytes
-        self.deferred_chunks = np.False_
+        self.deferred_chunks = np.asarray(False)
         if masks.shared.any():
             ahead = g.deferred_chunks * np.where(g.k_blocks > 1, 2, 1)
             extra_tiles = (
@@ -304,7 +302,7 @@ class PricedPlan:
         at = int(self._at[number])
         m, _, n, k = (int(size_indices[at]) for size_indices in g.size_indices)
 
-        def pick(values: Any) -> Any:
+        def pick(values: Numbers) -> int:
             array = np.asarray(values)
             if array.ndim == 2:
                 array = array[number if len(array) > 1 else 0]
@@ -346,11 +344,12 @@ def price(grid: PanelSearchSpace, choices: Sequence[PanelChoice], limit: float =
     """
     size_indices = np.nonzero((grid.cycles_floor <= limit) & (grid.cycles_floor < inf))
 
-    def at(values: Any) -> Any:
-        return values[
+    def at(values: Numbers) -> np.ndarray:
+        array = np.asarray(values)
+        return array[
             tuple(
                 at if extent > 1 else 0
-                for at, extent in zip(size_indices, values.shape, strict=True)
+                for at, extent in zip(size_indices, array.shape, strict=True)
             )
         ]
 

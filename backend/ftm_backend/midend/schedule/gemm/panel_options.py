@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ftm_backend.midend.schedule.gemm.schedule import Share
-from ftm_backend.target.cost_rules import Numbers
+from ftm_backend.target.element_types import Numbers
 
 __all__ = ["ChoiceMasks", "PanelChoice"]
 

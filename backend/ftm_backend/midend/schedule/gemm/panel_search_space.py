@@ -29,8 +29,7 @@ from ftm_backend.midend.schedule.gemm.traffic_model import (
     sums_cycles,
 )
 from ftm_backend.target import cost_rules
-from ftm_backend.target.cost_rules import Numbers
-from ftm_backend.target.element_types import slot_bytes
+from ftm_backend.target.element_types import Numbers, slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["CERTAIN", "SCALARS", "PanelSearchSpace"]
@@ -213,7 +212,7 @@ class PanelSearchSpace:
                 self.covers_feature_maps, channels * prod(p.col2im.shape.sizes), elements
             )
             rows = channels * elements / row_elements
-            self.moved_c = rows * cost_rules.granules(self.machine, row_elements * item)
+            self.moved_c: Numbers = rows * cost_rules.granules(self.machine, row_elements * item)
             self.elements_c: Numbers = 0.0
             stored = channels * elements
         else:

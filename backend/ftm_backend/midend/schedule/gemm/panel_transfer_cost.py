@@ -8,7 +8,6 @@ the cycles of products. Costs come from ``target.cost_rules``, which the cycle m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ftm_backend.midend.schedule.gemm.panel_options import ChoiceMasks
 from ftm_backend.midend.schedule.gemm.panel_search_space import PanelSearchSpace
 from ftm_backend.midend.schedule.gemm.wave_quantization import ddr_share, waves
 from ftm_backend.target import cost_rules
-from ftm_backend.target.cost_rules import Numbers
+from ftm_backend.target.element_types import Numbers
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 __all__ = ["PanelTransferCost"]
@@ -136,7 +135,7 @@ class PanelTransferCost:
                 mixed, 1.0, np.where(self._outer * self._inner == 1, 0.0, stores_per_load)
             )
 
-            def rate(*parts: Any) -> Any:
+            def rate(*parts: Numbers) -> tuple[np.ndarray, Numbers]:
                 active = sharing(*parts)
                 found, active_cores = ddr_share(
                     machine,
@@ -180,7 +179,7 @@ class PanelTransferCost:
             through if p.a_windows or run else 0.0 for run in (p.a.runs[1], p.a.runs[0])
         )
         each = self._cycles(g.moved_a, g.elements_a, self.rate, plain)
-        self.trans_a: Any = np.False_
+        self.trans_a: Numbers = np.asarray(False)
         if not p.a_windows:
             other = self._cycles(
                 g.moved_a_transposed, g.elements_a_transposed, self.rate, transposed

@@ -215,7 +215,7 @@ class Schedule:
 
 
 @lru_cache(maxsize=1)
-def _fields() -> dict[str, tuple[Field[Any], Any]]:
+def _fields() -> dict[str, tuple[Field[object], object]]:
     """Return the fields of a schedule with their types."""
     types = get_type_hints(Schedule)
     return {field.name: (field, types[field.name]) for field in fields(Schedule)}
@@ -229,7 +229,7 @@ def _written(value: TileCut | bool | float | str) -> str:
     return f"{value:.0f}" if isinstance(value, float) else str(value)
 
 
-def _read(name: str, type_: Any, text: str) -> TileCut | bool | float | str:
+def _read(name: str, type_: object, text: str) -> TileCut | bool | float | str:
     """Return the value of a field of a type."""
     if type_ is TileCut:
         numbers = list(map(int, text.split(":")))

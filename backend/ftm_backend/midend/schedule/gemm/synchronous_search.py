@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil, inf, prod
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,8 +31,7 @@ from ftm_backend.midend.schedule.gemm.tiling_problem import (
     pitch,
 )
 from ftm_backend.target import cost_rules
-from ftm_backend.target.cost_rules import Numbers
-from ftm_backend.target.element_types import slot_bytes
+from ftm_backend.target.element_types import Numbers, slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["synchronous_schedule"]
@@ -53,7 +52,7 @@ def synchronous_schedule(problem: TilingProblem, machine: MachineParameters) -> 
     return best.schedule() if best.cycles < inf else None
 
 
-def _axis(values: Sequence[Numbers], position: int) -> Numbers:
+def _axis(values: Sequence[Numbers], position: int) -> np.ndarray:
     """Return values along one axis of the grid (division, m, n, k)."""
     return np.array(values, dtype=np.float64).reshape(
         [-1 if at == position else 1 for at in range(4)]
@@ -91,6 +90,9 @@ def _transfer_cycles(
     length = np.minimum(run, inner)
     lines = np.ceil(length * item / machine.dma_granule) * machine.dma_granule
     return elements / length * lines / rate
+
+
+_T = TypeVar("_T")
 
 
 class _Tiles:
@@ -166,7 +168,7 @@ class _Tiles:
         self.store = storing + elements * p.epilogue.bytes * machine.clock_hz / bandwidth
 
 
-def _larger_slot(rows: Numbers, columns: Numbers, dtype: str) -> Numbers:
+def _larger_slot(rows: np.ndarray, columns: np.ndarray, dtype: str) -> Numbers:
     """Return the bytes of a tile, with room to keep it transposed."""
     item = ELEMENT_BYTES[dtype]
     return np.maximum(
@@ -191,7 +193,7 @@ class _Nest:
         self.at = np.unravel_index(total.argmin(), total.shape)
         self.cycles = float(total[self.at])
 
-    def _ordered(self, of_m: Any, of_n: Any) -> tuple[Any, Any]:
+    def _ordered(self, of_m: _T, of_n: _T) -> tuple[_T, _T]:
         """Return the values of the outer and of the inner loop or operand."""
         return (of_m, of_n) if self.m_outer else (of_n, of_m)
 
@@ -210,12 +212,14 @@ class _Nest:
             slot_bytes(m, n, ELEMENT_BYTES[p.accumulator]) * (depth + p.epilogue.tiles)
             + m * n * p.epilogue.extra_bytes
         )
-        rooms = self._ordered(self.machine.sm_bytes, self.machine.am_bytes - c_bytes)
+        rooms: tuple[Numbers, Numbers] = self._ordered(
+            self.machine.sm_bytes, self.machine.am_bytes - c_bytes
+        )
         slots = self._ordered(t.a_slot, t.b_slot)
         _, inner_held = self._ordered(t.a_held, t.b_held)
         self.keep_outer = slots[0] * t.k_held <= rooms[0]
         self.keep_inner = slots[1] * inner_held <= rooms[1]
-        self.fits: Any = np.True_
+        self.fits: Numbers = np.asarray(True)
         for slot, kept, room in zip(slots, (self.keep_outer, self.keep_inner), rooms, strict=True):
             self.fits = self.fits & ((slot * depth <= room) | (kept & (slot <= room)))
 
@@ -227,7 +231,7 @@ class _Nest:
         t = self.tiles
         outer_blocks, inner_blocks = self._ordered(*t.blocks[:2])
 
-        def share(split: str, trips: Any) -> Any:
+        def share(split: str, trips: Numbers) -> np.ndarray:
             chosen = _axis([split == each for each in t.splits], 0) == 1
             return np.where(chosen, np.ceil(trips / t.cores) / trips, 1.0)
 
@@ -283,7 +287,7 @@ class _Nest:
         division, *sizes = self.at
         m, n, k = (cs[at] for cs, at in zip(self.tiles.cuts, sizes, strict=True))
 
-        def pick(values: Any) -> Any:
+        def pick(values: Numbers) -> int:
             return np.broadcast_to(values, self.shape)[self.at].item()
 
         split = self.tiles.splits[division]
@@ -298,9 +302,9 @@ class _Nest:
             n=n,
             k=k,
             m_outer=self.m_outer,
-            keep_outer=pick(self.keep_outer),
-            keep_inner=pick(self.keep_inner),
-            trans_a=pick(self.trans_a),
+            keep_outer=bool(pick(self.keep_outer)),
+            keep_inner=bool(pick(self.keep_inner)),
+            trans_a=bool(pick(self.trans_a)),
             b_layout="dot" if pick(self.trans_b) else "plain",
             batch_groups=groups("batch"),
             row_groups=groups(of_rows),

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide
 from ftm_backend.symbolic import size_hint
@@ -220,7 +222,10 @@ def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[TileCut]:
     return [candidates[key] for key in sorted(candidates)]
 
 
-def pitch(columns: Any, dtype: str) -> Any:
+_N = TypeVar("_N", int, np.ndarray)
+
+
+def pitch(columns: _N, dtype: str) -> _N:
     """Return the leading dimension, in elements, of an operand tile with ``columns`` columns.
 
     A multiple of 512 bytes gets 64 bytes of padding. Otherwise rows that the matrix unit reads at
@@ -232,4 +237,5 @@ def pitch(columns: Any, dtype: str) -> Any:
     """
     item = ELEMENT_BYTES[dtype]
     # The hint decides for all values of a symbolic size: the padding is cheap.
-    return columns + (size_hint(columns) * item % 512 == 0) * (64 // item)
+    hint = columns if isinstance(columns, np.ndarray) else size_hint(columns)
+    return columns + (hint * item % 512 == 0) * (64 // item)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from ftm_backend.midend.lowering.gemm.im2col_operand import COLUMN_SIDES
 from ftm_backend.midend.schedule.gemm.core_partition import BlockExtents
 from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TilingProblem
 from ftm_backend.target import cost_rules
-from ftm_backend.target.cost_rules import Numbers
-from ftm_backend.target.element_types import slot_bytes
+from ftm_backend.target.element_types import Numbers, slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = [
@@ -130,8 +128,8 @@ def parameter_bytes(
 
 
 def box_traffic(
-    machine: MachineParameters, problem: TilingProblem, lengths: Sequence[Any], block: Any
-) -> tuple[Any, Any]:
+    machine: MachineParameters, problem: TilingProblem, lengths: Sequence[Numbers], block: Numbers
+) -> tuple[Numbers, Numbers]:
     """Return the mean traffic of the window boxes of a block of A.
 
     Args:
@@ -144,7 +142,8 @@ def box_traffic(
         DDR bytes and DMA cycles for single elements, of all tensors that a box is computed from.
     """
     item, count = ELEMENT_BYTES[problem.a.dtype], problem.a_prologue.full_loads
-    unit, run, joined = problem.a_windows[-1].unit, lengths[-1], np.True_
+    unit, run = problem.a_windows[-1].unit, lengths[-1]
+    joined: np.ndarray = np.asarray(True)
     for side, length in zip(problem.a_windows[-2::-1], lengths[-2::-1], strict=True):
         joined = joined & (run * unit == side.unit)
         run = np.where(joined, run * length, run)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ftm_backend.target.cost_rules import Numbers
+from ftm_backend.target.element_types import Numbers
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["ddr_share", "waves"]
