@@ -46,6 +46,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def forgotten(executor: str) -> None:
-    """Start without cached programs and without a history of loops."""
+    """Start without cached programs, without a history of loops, and count from zero."""
     _C._sync(True)
     _C._reset()
+    _C._reset_counters()

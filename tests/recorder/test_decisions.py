@@ -12,12 +12,7 @@ from torch import Tensor, nn
 
 from ftm_lazy import _C
 
-
-@pytest.fixture(autouse=True)
-def counted() -> None:
-    _C._sync(True)
-    _C._reset()
-    _C._reset_counters()
+pytestmark = pytest.mark.usefixtures("forgotten")
 
 
 def count(name: str) -> int:

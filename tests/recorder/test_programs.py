@@ -12,13 +12,9 @@ from torch import Tensor
 from ftm_lazy import _C
 from ftm_lazy.compile.recorded_trace import trace_of
 
+pytestmark = pytest.mark.usefixtures("forgotten")
+
 INSTANCE_BYTES = 32 << 20
-
-
-@pytest.fixture(autouse=True)
-def no_programs() -> None:
-    _C._reset()
-    _C._reset_counters()
 
 
 def hits() -> int:

@@ -9,6 +9,8 @@ from torch import Tensor
 from ftm_lazy import _C
 from ftm_lazy.compile.recorded_trace import trace_of
 
+pytestmark = pytest.mark.usefixtures("forgotten")
+
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
 
 WINDOWS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -26,12 +28,6 @@ WINDOWS: dict[str, Callable[[Tensor], Tensor]] = {
     "of a window": lambda x: x[1:6][2:4][:, 2],
     "flipped": lambda x: x[2:5].flip(0),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_programs() -> None:
-    _C._reset()
-    _C._reset_counters()
 
 
 def programs() -> int:
