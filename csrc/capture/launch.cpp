@@ -8,6 +8,9 @@
 #include "tensor/tensor_access.h"
 
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
 
 namespace ftm {
 namespace {
@@ -173,6 +176,14 @@ void CapturedProgram::build() {
 }
 
 std::vector<at::Tensor> CapturedProgram::launch(std::vector<at::Tensor> inputs, bool op_by_op) {
+  // Outputs and random numbers are those of the inputs' device, which need not be the current one.
+  c10::OptionalDeviceGuard on_device;
+  const auto first = std::find_if(inputs.begin(), inputs.end(), [](const at::Tensor& tensor) {
+    return tensor.is_privateuseone();
+  });
+  if (first != inputs.end()) {
+    on_device.reset_device(first->device());
+  }
   if (!op_by_op && RecordedLaunch::is_supported(*this, inputs)) {
     return RecordedLaunch(*this, std::move(inputs)).run();
   }

@@ -18,7 +18,8 @@ from ftm_lazy.device.device_name import NAME
 from ftm_lazy.device.registration import initialize
 from ftm_lazy.torch_version import private_names
 
-DEVICE = torch.device(NAME, 0)
+DEVICE = torch.device(NAME)
+"""The current device, on which placeholders are made."""
 
 
 class CaptureError(RuntimeError):

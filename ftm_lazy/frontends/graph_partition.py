@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import _C
 from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.device.device_name import NAME
 from ftm_lazy.frontends.capture import (
     DEVICE,
     capturing,
@@ -345,7 +346,7 @@ class FallbackCall:
             self._node.target, torch._ops.OpOverload
         ) and self._node.target.namespace not in ("aten", "prims")
         return not is_custom and any(
-            isinstance(x, torch.Tensor) and x.device == DEVICE
+            isinstance(x, torch.Tensor) and x.device.type == NAME
             for x in pytree.tree_leaves((args, kwargs))
         )
 

@@ -63,6 +63,42 @@ def test_several_devices() -> None:
     assert done.stdout == "ok\n", done.stderr
 
 
+COMPILED = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(4, 3)
+
+    def forward(self, x):
+        return self.embedding(torch.arange(4, device=x.device)) * x + torch.rand(3, device=x.device)
+
+for current in (0, 1):
+    torch.ftm.set_device(current)
+    for index in (1, 0):
+        device = torch.device("ftm", index)
+        model, x = Model().to(device), torch.ones(4, 3, device=device)
+        torch._dynamo.reset()
+        for call in (torch.compile(model), model):
+            torch.ftm.manual_seed_all(3)
+            model.zero_grad()
+            result = call(x)
+            result.sum().backward()
+            assert result.device == model.embedding.weight.grad.device == device, result.device
+            assert model.embedding.weight.grad.tolist() == [[1.0] * 3] * 4
+            if call is not model:
+                compiled = result
+        assert torch.equal(compiled, result)
+print("ok")
+"""
+
+
+def test_compiled_model_runs_on_the_device_of_its_inputs() -> None:
+    done = _run(COMPILED, FTM_DEVICES="2")
+    assert done.stdout == "ok\n", done.stderr
+
+
 def test_torchrun_gives_one_for_each_process() -> None:
     code = "import torch; print(torch.ftm.device_count(), torch.ones(1, device='ftm:2').device)"
     done = _run(code, LOCAL_RANK="2", LOCAL_WORLD_SIZE="3")
