@@ -59,4 +59,6 @@ LOWERINGS: dict[KernelKind, KernelLowering] = {
     KernelKind.TRANSPOSE: KernelLowering(transpose.lower),
     KernelKind.COLLECTIVE: KernelLowering(collective.lower),
 }
-assert LOWERINGS.keys() == set(KernelKind), "each kind of kernel has a lowering"
+
+if LOWERINGS.keys() != set(KernelKind):
+    raise LookupError("each kind of kernel needs a lowering")
