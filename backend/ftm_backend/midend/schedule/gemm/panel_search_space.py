@@ -332,9 +332,7 @@ class PanelSearchSpace:
         stores = cost_rules.transfer_cycles(machine, self.moved_c / rate, 0.0, self.elements_c)
         stores = stores + (1 - epilogue.load_fraction) * self.epilogue_moved / rate
         stores = stores + machine.dma_latency * max(epilogue.tiles - epilogue.operands - 1, 0)
-        self.adding_cycles = (
-            summing + (own - 1) * np.maximum(summing, self.body + stores) + stores
-        ) + 2 * machine.barrier_cycles
+        self.adding_cycles = own * (summing + stores) + 2 * machine.barrier_cycles
         self.adding_bytes = (
             self.c_tile * (2 + self.transpose_c + epilogue.tiles)
             + epilogue.broadcasts * self.broadcast_tile
