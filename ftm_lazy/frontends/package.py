@@ -100,9 +100,9 @@ def compile_trace(trace: Trace, machine: str | None = None) -> Executable:
 
 
 def check_machine(name: str | None) -> None:
-    """Raise ValueError if `name` is neither None nor the name of a machine preset."""
-    if name is not None and name not in presets.NAMES:
-        raise ValueError(f"there is no machine {name!r}: use one of {', '.join(presets.NAMES)}")
+    """Raise UnknownPreset if `name` is neither None nor the name of a machine preset."""
+    if name is not None:
+        presets.load(name)
 
 
 def dtype_token(dtype: object) -> str:

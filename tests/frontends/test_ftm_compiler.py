@@ -472,7 +472,7 @@ def test_an_array_of_a_tensor_is_named() -> None:
 
 
 def test_an_unknown_machine_lists_the_known() -> None:
-    with pytest.raises(ValueError, match="there is no machine 'm9999': use one of .*mt3000"):
+    with pytest.raises(ValueError, match="unknown machine preset 'm9999'; known presets: .*mt3000"):
         FTMCompiler(machine="m9999")
 
 
