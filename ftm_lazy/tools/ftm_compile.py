@@ -114,7 +114,7 @@ def _load(given: argparse.Namespace) -> tuple[object, list[object]]:
     with naming(
         given.model,
         Exception,
-        what="no scripted model (a state dict is none, and an exported model is called .pt2)",
+        what="no scripted model (an exported model ends in .pt2; a state dict is no model)",
     ):
         try:
             model = torch.jit.load(given.model, map_location="cpu")

@@ -50,6 +50,8 @@ def parser() -> Parser:
         "Run passes on the text of any stage of the compiler, and print the result.",
         _EPILOG,
     )
+    # without the option of each pass, which the help lists
+    parser.usage = "%(prog)s [-h] [--version] [-q | -v] [OPTION ...] [PASS ...] [file]"
     parser.add_argument("file", nargs="?", default="-", help="input; - or nothing: standard input")
     parser.add_output("output; - (default): standard output", "-", str)
     parser.add_argument(

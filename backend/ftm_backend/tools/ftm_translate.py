@@ -36,11 +36,17 @@ def parser() -> Parser:
     parser.add_argument(
         "--from",
         dest="source",
+        metavar="STAGE",
         choices=names[:-1],
         help="stage of the input (guessed from its text)",
     )
     parser.add_argument(
-        "--to", dest="target", choices=names, default="asm", help="stage to make (default: asm)"
+        "--to",
+        dest="target",
+        metavar="STAGE",
+        choices=names,
+        default="asm",
+        help="stage to make (default: asm)",
     )
     parser.add_output("output; - (default): standard output", "-", str)
     parser.add_machine("machine preset to compile for (default: host)", "host")
