@@ -87,6 +87,7 @@ def test_pieces_are_one_program_and_compiled_ahead(cells, monkeypatch):
     assert counted()[0] - after[0] <= 1
 
 
+@pytest.mark.filterwarnings("ignore:a program could not be compiled")
 def test_a_piece_that_does_not_compile_runs_op_by_op(cells, monkeypatch):
     def fail(text: str, number: int) -> None:
         if number >= 1:

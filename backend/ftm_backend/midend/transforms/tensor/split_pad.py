@@ -2,7 +2,8 @@
 
 Example: ``pad(x, 1, value=-inf)``. The frontend fills the whole result and then copies ``x`` into
 it, so the inside is written twice. Here the border is filled in up to two boxes per dimension. DMA
-moves a whole granule for each short row of the border, so this pays if rows are long.
+moves a whole granule for each short row of the border, so this pays if rows are long. A tensor with
+a symbolic size is filled as a whole.
 
 Changes the function in place.
 """
@@ -27,6 +28,7 @@ from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.schedule.cost import traffic_cycles
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import around
+from ftm_backend.symbolic import SymInt
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -49,7 +51,9 @@ def split_pad(function: LinalgFunction, machine: MachineParameters) -> LinalgFun
 def _border(update: Update, machine: MachineParameters) -> list[Statement]:
     """Return the statements that fill the border of an update's part; empty if filling all pays."""
     number, result = update.base.value.splat, update.result
-    sides = around(update) if number is not None else None
+    # The border's boxes and their costs depend on all sizes: guards would fix symbolic ones.
+    is_dynamic = any(isinstance(size, SymInt) for size in (*result.shape, *_sizes(update)))
+    sides = None if number is None or is_dynamic else around(update)
     if sides is None:
         return []
     boxes = list(_boxes(update.parts[0].place.sizes, *sides, result.shape))
@@ -69,6 +73,11 @@ def _border(update: Update, machine: MachineParameters) -> list[Statement]:
         for fill, box in zip(fills, boxes, strict=True)
     ]
     return fills
+
+
+def _sizes(update: Update) -> Iterator[int]:
+    for part in update.parts:
+        yield from (*part.place.sizes, *part.place.strides, part.place.offset)
 
 
 def _boxes(
