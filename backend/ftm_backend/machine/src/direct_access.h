@@ -3,8 +3,8 @@
 //
 // Examples: `DLD x -> T0; @map T0 -> T1; DST T1 -> y` becomes one loop that reads x and writes y.
 // `DLD w -> T0; MM v, T0, T1` multiplies a vector by a matrix in memory, also if the elements of T0
-// are windows of an image (lent.h). If v turns out to have many rows, the product copies the matrix
-// first. A gather also writes its rows to the buffer.
+// are windows of an image (direct_operands.h). If v turns out to have many rows, the product copies
+// the matrix first. A gather also writes its rows to the buffer.
 //
 // Whether a program may do so is decided when it is loaded, from the instructions that refer to a
 // tile. Whether a transfer does so is decided when it runs, from its shape and addresses.

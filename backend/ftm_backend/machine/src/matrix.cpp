@@ -1,8 +1,8 @@
 // Matrix instructions: operands are converted to the layout of the inner loops (B by rows of K;
 // float32, float64, int32, int64 or pairs of bfloat16), then multiplied. Products with few rows,
 // and those of bfloat16 with an even K, read rows of B as they are. Those with few passes read an
-// operand in its buffer (lent.h). Tile registers read a packed B, which is kept for the next
-// product.
+// operand in its buffer (direct_operands.h). Tile registers read a packed B, which is kept for the
+// next product.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 #include "copy.h"
 #include "core_state.h"
 #include "isa_gen.h"
-#include "lent.h"
+#include "direct_operands.h"
 #include "matrix_operands.h"
 
 namespace ftm {
@@ -188,8 +188,8 @@ int64_t room(int64_t a_elements, const Slot& b) {
   return 8 * (2 * a_elements + 2 * int64_t(b.rows) * b.columns + int64_t{32} * b.columns) + 4096;
 }
 
-// Multiplies operands of which some are lent, if a kernel can read one there. Otherwise copies
-// them, or sets `b` to one that is read once, and returns false.
+// Multiplies if A or B is lent and a kernel can read it in its buffer. Otherwise it copies the lent
+// operands, or sets `b` to a B that is read once, and returns false.
 bool multiply_lent(
     Core& core, const Matrix& operands, const Product& p, bool trans_a, bool trans_b, Operand& b,
     uint8_t* free) {
@@ -202,7 +202,7 @@ bool multiply_lent(
   const bool direct = ta.type == Type::F32 && tb.type == Type::F32 && !trans_a && !few_rows;
   float* c = reinterpret_cast<float*>(sc.base);
   if (sb.lent) {
-    const LentOperand lent = lent_operand(core, sb, tb);
+    const DirectOperand lent = direct_operand(core, sb, tb);
     if (direct && !trans_b && is_direct_b(lent, p)) {
       if (sa.lent) copy_lent(core, sa, ta);
       multiply_direct_b(
@@ -215,7 +215,7 @@ bool multiply_lent(
     else copy_lent(core, sb, tb);
   }
   if (!sa.lent) return false;
-  const LentOperand lent = lent_operand(core, sa, ta);
+  const DirectOperand lent = direct_operand(core, sa, ta);
   if (!direct || !is_direct_a(lent, p)) {
     copy_lent(core, sa, ta);
     return false;

@@ -52,9 +52,9 @@ using MatrixFn = void (*)(
     int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const B* b,
     int64_t ldb, C* c, int64_t ldc, bool acc);
 
-// As MatrixFn for float32, with `a_step` 1. Row i of one operand is at offsets[i], in elements:
-// of A, whose rows come in groups of kIndirectRows at distance lda; or of B, which
-// is never read past its end if n is a multiple of 16.
+// As MatrixFn for float32, with `a_step` 1. Row i of one operand is at offsets[i], in elements. It
+// is A, whose rows come in groups of kIndirectRows at distance lda; or B, which is never read past
+// its end if n is a multiple of 16.
 constexpr int kIndirectRows = 3;
 using IndirectMatrixFn = void (*)(
     int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb,

@@ -10,8 +10,8 @@ hide behind products. The schedule has
 - the loop order, and whether the outer loop's operand stays resident through the inner loop;
 - how a transposed B is read: as dot products, or transposed in AM after it was loaded;
 - whether C is transposed before it is stored;
-- the parts of k (split-k), each of which is planned as a further batch entry. Example: a 64 x 64 x
-  100000 product has too few panels for 8 cores, and 8 parts of k have enough.
+- the number of parts of k (split-k). Each part is planned as a further batch entry. Example: a
+  product of 64 x 64 x 100000 has too few panels for 8 cores; with 8 parts of k it has enough.
 
 Costs come from ``target.cost_rules``, which the cycle model uses, too.
 """

@@ -26,7 +26,7 @@ struct Side {
 };
 
 // An operand in its buffer.
-struct LentOperand {
+struct DirectOperand {
   const float* data; // only of float32
   Side rows, columns;
   int64_t behind; // elements of the buffer after the last one
@@ -39,18 +39,20 @@ struct LentOperand {
 void copy_lent(Core& core, Slot& slot, const TileDecl& tile);
 
 // Returns where the elements of a lent slot are.
-LentOperand lent_operand(const Core& core, const Slot& slot, const TileDecl& tile);
+DirectOperand direct_operand(const Core& core, const Slot& slot, const TileDecl& tile);
 
 // Whether a product may read A, rows of runs along k, where it is; elements are read one by one.
-bool is_direct_a(const LentOperand& a, const Product& p);
+bool is_direct_a(const DirectOperand& a, const Product& p);
 // The same for B, rows of runs along n. Whole vectors are read, also behind the end of a run.
-bool is_direct_b(const LentOperand& b, const Product& p);
+bool is_direct_b(const DirectOperand& b, const Product& p);
 
 // Multiplies run by run. The other operand is in scratchpad, and neither is transposed. free: work
 // memory, for tables of offsets.
 void multiply_direct_a(
-    const LentOperand& a, const Operand& b, const Product& p, float* c, int64_t ldc, uint8_t* free);
+    const DirectOperand& a, const Operand& b, const Product& p, float* c, int64_t ldc,
+    uint8_t* free);
 void multiply_direct_b(
-    const Operand& a, const LentOperand& b, const Product& p, float* c, int64_t ldc, uint8_t* free);
+    const Operand& a, const DirectOperand& b, const Product& p, float* c, int64_t ldc,
+    uint8_t* free);
 
 } // namespace ftm

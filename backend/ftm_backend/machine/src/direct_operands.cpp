@@ -1,4 +1,4 @@
-#include "lent.h"
+#include "direct_operands.h"
 
 #include <algorithm>
 
@@ -63,7 +63,7 @@ int64_t Side::offsets(int64_t* offsets, bool by_run) const {
   return found;
 }
 
-LentOperand lent_operand(const Core& core, const Slot& slot, const TileDecl& tile) {
+DirectOperand direct_operand(const Core& core, const Slot& slot, const TileDecl& tile) {
   const LentLoops loops = loops_of(core, slot, tile);
   return {
       reinterpret_cast<const float*>(slot.lent), side_of(loops.dims, loops.row_dims),
@@ -78,14 +78,14 @@ void copy_lent(Core& core, Slot& slot, const TileDecl& tile) {
   slot.lent = nullptr;
 }
 
-bool is_direct_a(const LentOperand& a, const Product& p) {
+bool is_direct_a(const DirectOperand& a, const Product& p) {
   constexpr int64_t kShortest = 16;
   return p.n <= kMostPasses * kColumnsOfPass && a.columns.step() == 1 &&
          a.columns.run() >= std::min(kShortest, p.k) && !shares_sets(a.rows) &&
          (a.rows.is_regular() || a.rows.run() % kIndirectRows == 0);
 }
 
-bool is_direct_b(const LentOperand& b, const Product& p) {
+bool is_direct_b(const DirectOperand& b, const Product& p) {
   constexpr int64_t kVector = 16, kShortest = 24; // with one and a half vectors a quarter is lost
   const int64_t run = b.columns.run();
   const bool is_inside = run % kVector == 0 || b.behind >= kVector - 1;
@@ -94,7 +94,7 @@ bool is_direct_b(const LentOperand& b, const Product& p) {
 }
 
 void multiply_direct_a(
-    const LentOperand& a, const Operand& b, const Product& p, float* c, int64_t ldc,
+    const DirectOperand& a, const Operand& b, const Product& p, float* c, int64_t ldc,
     uint8_t* free) {
   const KernelTable& table = kernels();
   const int64_t run = a.columns.run();
@@ -111,7 +111,7 @@ void multiply_direct_a(
 }
 
 void multiply_direct_b(
-    const Operand& a, const LentOperand& b, const Product& p, float* c, int64_t ldc,
+    const Operand& a, const DirectOperand& b, const Product& p, float* c, int64_t ldc,
     uint8_t* free) {
   const KernelTable& table = kernels();
   const int64_t run = b.columns.run();
