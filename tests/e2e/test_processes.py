@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 PROGRAMS = {
     "digits": "import digits as m; m.train(m.parse(['--device', 'ftm', '--epochs', '1', '--quiet']))",
-    "tiny_gpt": "import tiny_gpt as m; m.train(m.parse(['--steps', '3', '--sample', '2', '--quiet']))",
+    "tiny_gpt": "import tiny_gpt as m; m.train(m.parse(['--steps', '3', '--batch-size', '2', '--sample', '2', '--quiet']))",
 }
 
 
