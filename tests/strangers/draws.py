@@ -45,11 +45,8 @@ def _empty(dtype: torch.dtype) -> Tensor:
     return torch.empty(COUNT, dtype=dtype, device="ftm")
 
 
-def _uniform(random: Random, dtype: torch.dtype) -> Sample:
-    low = random.choice([0.0, 1.0, -1.0, -0.1, random.uniform(-200, 200)])
-    high = low + random.choice([1.0, 2.0, 0.3, random.uniform(1, 300)])
-    drawn = _empty(dtype).uniform_(low, high).cpu()
-    first, end = torch.tensor([low, high], dtype=dtype)
+def _uniform_between(drawn: torch.Tensor, low: float, high: float) -> Sample:
+    first, end = torch.tensor([low, high], dtype=drawn.dtype)
     return Sample(
         drawn,
         # A half type may round both ends to one number, which eager draws, too.
@@ -57,6 +54,13 @@ def _uniform(random: Random, dtype: torch.dtype) -> Sample:
         (first.item() + end.item()) / 2,
         (end.item() - first.item()) / math.sqrt(12),
     )
+
+
+def _uniform(random: Random, dtype: torch.dtype) -> Sample:
+    low = random.choice([0.0, 1.0, -1.0, -0.1, random.uniform(-200, 200)])
+    high = low + random.choice([1.0, 2.0, 0.3, random.uniform(1, 300)])
+    drawn = _empty(dtype).uniform_(low, high).cpu()
+    return _uniform_between(drawn, low, high)
 
 
 def _rand(random: Random, dtype: torch.dtype) -> Sample:
@@ -140,14 +144,7 @@ def _rrelu(random: Random, dtype: torch.dtype) -> Sample:
     drawn = -torch.nn.functional.rrelu(
         -torch.ones_like(_empty(dtype)), low, high, training=True
     ).cpu()
-    first, end = torch.tensor([low, high], dtype=dtype)
-    return Sample(
-        drawn,
-        # A half type may round both ends to one number, which eager draws, too.
-        (drawn >= first) & ((drawn < end) | (first == end)),
-        (first.item() + end.item()) / 2,
-        (end.item() - first.item()) / math.sqrt(12),
-    )
+    return _uniform_between(drawn, low, high)
 
 
 def _integers(random: Random, dtype: torch.dtype) -> Sample:
