@@ -3,12 +3,11 @@ lost."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 
 import pytest
+
+from python_process import run_python
 
 PRELUDE = """
 import os, random, signal, threading, time, torch, ftm_lazy
@@ -291,18 +290,9 @@ SETTINGS = {
 @pytest.mark.alone  # how soon an interrupt is heard is measured
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nothing_is_lost(tmp_path, name):
-    environment = (
-        os.environ
-        | {"FTM_CACHE_DIR": str(tmp_path / "cache"), "FTM_CORES": "2"}
-        | SETTINGS.get(name, {})
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", PRELUDE + PROGRAMS[name]],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    environment = {"FTM_CACHE_DIR": str(tmp_path / "cache"), "FTM_CORES": "2"}
+    environment |= SETTINGS.get(name, {})
+    run = run_python(PRELUDE + PROGRAMS[name], timeout=300, **environment)
     assert run.returncode == 0, run.stderr
     if "LAST" in run.stdout:  # nor does the end of the process wait for what was interrupted
         assert time.time() - float(run.stdout.split()[-1]) < 5

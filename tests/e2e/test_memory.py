@@ -1,9 +1,6 @@
 """Resident size stays level: over steps, and over shapes, whose forms, programs and memory are
 bounded."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from python_process import run_python
@@ -96,13 +93,7 @@ print(run(range(303, 1303)) - before, ftm_lazy._C._program_count())
 
 def test_memory_does_not_grow_with_the_shapes_that_ran() -> None:
     """Of 1,300 shapes the programs that were not used are dropped."""
-    done = subprocess.run(
-        [sys.executable, "-c", RUN],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "FTM_PROGRAM_LIMIT": "64"},
-    )
+    done = run_python(RUN, timeout=300, FTM_PROGRAM_LIMIT="64")
     assert done.returncode == 0, done.stderr
     grown, programs = map(int, done.stdout.split())
     assert grown < 16 << 20, f"resident size grew by {grown >> 10} KiB over 1,000 shapes"

@@ -3,8 +3,6 @@ do what the CPU does."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import ftm_lazy
+from python_process import run_python
 
 KINDS: dict[str, Callable[..., Any]] = {
     "LSTM": nn.LSTM,
@@ -360,10 +359,5 @@ def test_several_cores_and_checked_mode() -> None:
         "torch.testing.assert_close(got.detach().cpu(), want.detach(), rtol=1e-4, atol=1e-4)\n"
         "for p, g in zip(other.parameters(), grads): torch.testing.assert_close(p.grad.cpu(), g, rtol=1e-3, atol=1e-3)\n"
     )
-    import os
-
-    subprocess.run(
-        [sys.executable, "-c", code],
-        check=True,
-        env=os.environ | {"FTM_CORES": "4", "FTM_CHECKED": "1", "FTM_STRICT": "1"},
-    )
+    done = run_python(code, FTM_CORES="4", FTM_CHECKED="1", FTM_STRICT="1")
+    assert done.returncode == 0, done.stderr

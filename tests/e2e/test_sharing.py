@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from python_process import run_python
+
 PROGRAM = """
 import warnings
 import torch
@@ -80,10 +82,8 @@ except RuntimeError as error:
 """
 
 
-def test_forked_workers_are_told(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=240
-    )
+def test_forked_workers_are_told() -> None:
+    done = run_python(FORKED)
     assert done.stdout == "True\n", done.stdout + done.stderr
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from python_process import Program
 
 PROGRAMS = Path(__file__).with_name("target_programs.py")
 
@@ -16,17 +15,11 @@ PROGRAMS = Path(__file__).with_name("target_programs.py")
     ("machine", "cores"), [("m7032", 1), ("m7032", 7), ("m7032", 8), ("m7002", 2)]
 )
 def test_results_and_gradients(machine: str, cores: int) -> None:
-    environment = os.environ | {
+    environment = {
         "FTM_MACHINE": machine,
         "FTM_CORES": str(cores),
         "FTM_CHECKED": "1",
         "FTM_STRICT": "1",
     }
-    done = subprocess.run(
-        [sys.executable, str(PROGRAMS)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = Program(PROGRAMS, environment=environment).wait(600)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from torch import nn
 
 from ftm_lazy import TorchCompileBackend, debug, metrics
 from ftm_lazy.frontends import graph_partition
+from python_process import run_python
 
 ROOT = Path(__file__).parents[2]
 DEVICES = ("cpu", "ftm")
@@ -414,16 +412,11 @@ print(*(metrics.counters()[name] for name in ("compiles", "cache_hits_disk", "in
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     """Not for other sizes either, once two were seen."""
-    environment = {**os.environ, "FTM_CACHE_DIR": str(tmp_path)}
 
     def counts(*sizes: int) -> list[int]:
-        command = [sys.executable, "-c", _PROCESS, *map(str, sizes)]
-        return [
-            int(n)
-            for n in subprocess.run(
-                command, env=environment, capture_output=True, text=True, check=True
-            ).stdout.split()
-        ]
+        done = run_python(_PROCESS, *map(str, sizes), FTM_CACHE_DIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        return [int(n) for n in done.stdout.split()]
 
     assert counts(3, 5) == [4, 0, 0]
     compiled, found, instances = counts(3, 4, 6)

@@ -1,7 +1,5 @@
 """Why a program is compiled, and what is said of it."""
 
-import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -9,6 +7,7 @@ from threading import Event
 
 from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy.compile.recompile_explainer import CAUSES, CompileHistory, RecompileExplanation, read
+from python_process import Program
 
 
 def trace(
@@ -128,10 +127,8 @@ def step(n):
 for n in (3, 5):
     step(n)
 """)
-    environment = os.environ | {"FTM_DEBUG": "recompile", "FTM_CACHE_DIR": "off"}
-    done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, timeout=120, env=environment
-    )
+    environment = {"FTM_DEBUG": "recompile", "FTM_CACHE_DIR": "off"}
+    done = Program(program, environment=environment).wait(120)
     told = [line for line in done.stderr.splitlines() if "RuntimeWarning" in line]
     assert told and all(line.startswith(f"{program}:7: ") for line in told), done.stderr
 

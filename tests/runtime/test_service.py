@@ -12,6 +12,7 @@ import pytest
 import ftm_lazy
 from ftm_backend.compile_server import pack, source_hash, unpack
 from ftm_lazy.compile.worker import CompileError, Worker
+from python_process import run_python
 
 TRACE = """trace
   %0 = param f32[4,8]
@@ -103,7 +104,7 @@ def test_ends_with_its_client(end):
         "import os, sys; from ftm_lazy.compile.worker import Worker\n"
         "service = Worker(60.0); service.start(); print(service.pid, flush=True); " + end
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    run = run_python(code, timeout=60)
     assert gone(int(run.stdout))
 
 
@@ -175,7 +176,7 @@ def test_both_end_with_their_client():
         f"for one in (maker, copy): one.compile({TRACE!r}, {REQUEST!r}); print(one.pid, flush=True)\n"
         "os._exit(1)"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    run = run_python(code, timeout=60)
     pids = [int(word) for word in run.stdout.split()]
     assert len(pids) == 2 and all(map(gone, pids))
 
