@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ftm_lazy.compile import disk_cache, disk_cache_size, trusted_files
 
-__all__ = ["Entry", "entries", "export", "import_archive", "prune", "remove_damaged"]
+__all__ = ["Entry", "entries", "export", "files", "import_archive", "prune", "remove_damaged"]
 
 _SUFFIXES = (disk_cache_size.PROGRAM, disk_cache_size.FUNCTION)
 _LARGEST = 1 << 32
@@ -43,10 +43,14 @@ class Entry:
     key: dict[str, object]
 
 
+def files(directory: Path) -> list[Path]:
+    """Return the files of a cache that are entries by their names, without reading them."""
+    return [path for path in directory.glob("*") if _is_entry(path.name)]
+
+
 def entries(directory: Path) -> Iterator[Entry]:
     """Read all files of a cache, the most recently used first."""
-    found = [path for path in directory.glob("*") if _is_entry(path.name)]
-    for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
+    for path in sorted(files(directory), key=lambda path: path.stat().st_mtime, reverse=True):
         status = path.stat()
         try:
             key, fault = _key(path.name, trusted_files.read(path, _LARGEST)), ""

@@ -16,6 +16,7 @@ import pytest
 import ftm_lazy
 from ftm_backend import cli
 from ftm_backend.tools import ftm
+from ftm_lazy import settings
 from ftm_lazy.compile import cache_files
 from ftm_lazy.compile.disk_cache import CacheKey, DiskCache
 
@@ -128,9 +129,14 @@ def cache(tmp_path: Path) -> Path:
     return directory
 
 
-def test_cache_lists_and_verifies(cache: Path, capsys: Capture) -> None:
+def test_cache_lists_and_verifies(
+    cache: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     status, out, _ = run(capsys, "cache", "--dir", cache)
     assert status == 0 and out.count("host, 2 cores") == 3
+    chosen = settings.read({"FTM_CACHE_DIR": str(cache)})
+    monkeypatch.setattr(settings, "current", lambda: chosen)
+    assert f"{cache}, 3 files," in run(capsys, "info")[1]
     victim = next(cache.glob("*.program"))
     victim.write_bytes(victim.read_bytes()[:-1] + b"x")
     status, out, err = run(capsys, "cache", "verify", "--dir", cache)

@@ -81,10 +81,11 @@ def _settings() -> dict[str, str]:
     """Return the machine and the cache as the settings of the environment choose them."""
     try:
         settings = importlib.import_module("ftm_lazy.settings").current()
+        cache_files = importlib.import_module("ftm_lazy.compile.cache_files")
     except Exception as error:  # an invalid setting, or no PyTorch
         return {"machine": f"unknown: {error}"}
     directory = settings.cache_dir
-    files = list(directory.glob("*.*")) if directory and directory.is_dir() else []
+    files = cache_files.files(directory) if directory else []
     size = sum(file.stat().st_size for file in files) / 1e6
     return {
         "machine": f"{settings.machine}, {settings.cores} cores, {settings.machine_library}",
