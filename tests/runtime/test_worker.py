@@ -344,11 +344,12 @@ class Terminal(io.StringIO):
     "stream, progress", [(Terminal, True), (Terminal, False), (io.StringIO, True)]
 )
 def test_waiting_is_shown_on_a_terminal(start, monkeypatch, stream, progress):
-    monkeypatch.setattr(worker, "_PROGRESS_AFTER", 0.3)
+    monkeypatch.setattr(worker, "_PROGRESS_AFTER", 60.0)  # the process may take a while to start
     monkeypatch.setattr(sys, "stderr", stream())
     service = start(progress=progress)
     compile_text(service, "hello")
     assert sys.stderr.getvalue() == ""
+    monkeypatch.setattr(worker, "_PROGRESS_AFTER", 0.3)
     service.compile("sleep 0.9", {}, why="new sizes")
     shown = sys.stderr.getvalue()
     if stream is Terminal and progress:
