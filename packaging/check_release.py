@@ -1,25 +1,55 @@
-"""Check that the sources are ready for a release; each line of the list is one function.
+"""Check that a release is complete; each line of the list is one function.
 
     python packaging/check_release.py            # the sources
     python packaging/check_release.py --dist     # also dist/: wheels, source distribution
 
-By hand remain: `make nightly`, the tag (``git tag vVERSION``), and ``twine upload dist/*``.
+``--dist`` needs twine and auditwheel. If all checks hold, the last line is the next command of the
+release, whose steps are in CONTRIBUTING.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 import runpy
 import subprocess
 import sys
+import tarfile
 import tomllib
+import zipfile
 from collections.abc import Callable
+from email.message import Message
+from email.parser import Parser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHONS = ("311", "312", "313")
+DIST = ROOT / "dist"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYTHONS = [
+    words.rpartition(" ")[2]
+    for words in PROJECT["classifiers"]
+    if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", words)
+]
+SUMMARY = re.compile(r"[^/]*\.dist-info/METADATA|[^/]*/PKG-INFO")
+"""The file with a distribution's metadata, in a wheel or a source distribution."""
+IN_WHEEL = (
+    "ftm_autoload.py",
+    "ftm_lazy/py.typed",
+    "ftm_backend/py.typed",
+    "ftm_backend/machine/libftm_machine.so",
+    "ftm_lazy/build_record.json",
+)
+IN_SDIST = (
+    "Makefile",
+    "setup.py",
+    "csrc/torch/module.cpp",
+    "backend/ftm_backend/py.typed",
+    "tests/conftest.py",
+    "docs/conf.py",
+    "packaging/check_wheel.py",
+)
 
 
 def assigned(file: str, name: str) -> object:
@@ -42,6 +72,18 @@ def changelog_has_the_version_and_a_date() -> str:
     return "" if re.fullmatch(rf"{re.escape(VERSION)}, \d{{4}}-\d\d-\d\d", title) else title
 
 
+def the_version_is_new() -> str:
+    """The version is higher than that of each other tag."""
+    others = [tag for tag in git("tag", "--list", "v*").split() if tag != f"v{VERSION}"]
+    return ", ".join(tag for tag in others if numbers(tag[1:]) >= numbers(VERSION))
+
+
+def documents_announce_the_release() -> str:
+    """README.md and docs/start.md do not say that the version is not on PyPI."""
+    files = ("README.md", "docs/start.md")
+    return ", ".join(name for name in files if "not on PyPI" in (ROOT / name).read_text())
+
+
 def nothing_is_uncommitted() -> str:
     """The working tree is what was committed."""
     return git("status", "--porcelain").strip()
@@ -50,18 +92,18 @@ def nothing_is_uncommitted() -> str:
 def the_tag_is_here() -> str:
     """The commit has the tag vVERSION."""
     tags = git("tag", "--points-at", "HEAD").split()
-    return "" if f"v{VERSION}" in tags else f"git tag v{VERSION}"
+    return "" if f"v{VERSION}" in tags else f"git tag -a v{VERSION} -m 'ftm {VERSION}'"
 
 
 def documents_name_the_supported_versions() -> str:
-    """docs/support.md and README.md name each version of PyTorch, and the jobs build for each."""
-    files = ("README.md", "docs/support.md", ".github/workflows/wheels.yml")
-    texts = {name: (ROOT / name).read_text() for name in files}
+    """README.md, docs/support.md and wheels.yml name each PyTorch, and the last two each Python."""
+    support, jobs = "docs/support.md", ".github/workflows/wheels.yml"
+    wanted = {"README.md": TORCH, support: (*TORCH, *PYTHONS), jobs: (*TORCH, *PYTHONS)}
     return ", ".join(
         f"{name} lacks {version}"
-        for name, text in texts.items()
-        for version in TORCH
-        if version not in text
+        for name, versions in wanted.items()
+        for version in versions
+        if version not in (ROOT / name).read_text()
     )
 
 
@@ -79,36 +121,111 @@ def the_site_builds_with_a_supported_version() -> str:
 
 def commands_are_installed() -> str:
     """Each command of pyproject.toml is a function that exists."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     missing = []
-    for name, target in project["scripts"].items():
-        module = target.partition(":")[0].replace(".", "/") + ".py"
-        if not any((ROOT / folder / module).exists() for folder in ("", "backend")):
+    for name, target in PROJECT["scripts"].items():
+        module, _, function = target.partition(":")
+        paths = [ROOT / folder / (module.replace(".", "/") + ".py") for folder in ("", "backend")]
+        if not any(path.exists() and f"def {function}(" in path.read_text() for path in paths):
             missing.append(name)
     return ", ".join(missing)
 
 
 def dist_is_complete() -> str:
-    """dist/ has a wheel for each pair of Python and PyTorch, and the source distribution."""
-    names = [path.name for path in (ROOT / "dist").glob("*")]
-    versions = [VERSIONS["wheel_version"](VERSION, torch) for torch in TORCH]
+    """dist/ has a wheel for each pair of Python and PyTorch, the source distribution, no more."""
     wanted = [
-        rf"torch_ftm-{version}-cp{python}-cp{python}-manylinux_\w+\.whl"
-        for version in versions
-        for python in PYTHONS
+        rf"torch_ftm-{VERSIONS['wheel_version'](VERSION, torch)}-cp{tag}-cp{tag}-manylinux_\w+\.whl"
+        for torch in TORCH
+        for tag in (python.replace(".", "") for python in PYTHONS)
     ]
-    wanted.append(rf"torch_ftm-{VERSION}\.tar\.gz")
-    return ", ".join(p for p in wanted if not any(re.fullmatch(p, name) for name in names))
+    wanted.append(rf"torch_ftm-{re.escape(VERSION)}\.tar\.gz")
+    names = [path.name for path in DIST.glob("*")]
+    missing = [pattern for pattern in wanted if not any(re.fullmatch(pattern, n) for n in names)]
+    others = [name for name in names if not any(re.fullmatch(p, name) for p in wanted)]
+    return ", ".join([f"lacks {name}" for name in missing] + [f"has {name}" for name in others])
+
+
+def wheels_are_what_their_names_say() -> str:
+    """Each wheel requires, and has a record of, the PyTorch of its version; no file is missing."""
+    return "; ".join(filter(None, map(wheel_fault, sorted(DIST.glob("*.whl")))))
+
+
+def wheel_fault(path: Path) -> str:
+    """Return what is wrong with a wheel; "" if nothing is."""
+    _, version, tag, *_ = path.name.split("-")
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        summary = metadata(archive.read(next(filter(SUMMARY.fullmatch, names))).decode())
+        wanted = (*IN_WHEEL, f"ftm_lazy/_C.cpython-{tag[2:]}-x86_64-linux-gnu.so")
+        if missing := [name for name in wanted if name not in names]:
+            return f"{path.name} lacks {', '.join(missing)}"
+        record = json.loads(archive.read("ftm_lazy/build_record.json"))
+    torch, python = record["torch"], record["python"]
+    wrong = [
+        reason
+        for reason, holds in (
+            (f"has version {summary['Version']}", summary["Version"] == version),
+            (f"is built for {torch}", version == VERSIONS["wheel_version"](VERSION, torch)),
+            (f"is built for Python {python}", tag == f"cp{python.replace('.', '')}"),
+            (f"does not require {torch}", f"torch=={torch}" in requirements(summary)),
+        )
+        if not holds
+    ]
+    return f"{path.name} {', '.join(wrong)}" if wrong else ""
+
+
+def the_source_distribution_is_whole() -> str:
+    """The source distribution has sources, tests, documents and this version."""
+    found = []
+    for path in DIST.glob("*.tar.gz"):
+        with tarfile.open(path) as archive:
+            names = archive.getnames()
+            file = archive.extractfile(next(filter(SUMMARY.fullmatch, names)))
+            version = metadata(file.read().decode())["Version"] if file else None
+        inside = {name.partition("/")[2] for name in names}
+        found += [f"lacks {name}" for name in IN_SDIST if name not in inside]
+        found += [f"has version {version}"] if version != VERSION else []
+    return ", ".join(found)
+
+
+def twine_accepts_dist() -> str:
+    """PyPI accepts the metadata and the long description (`twine check --strict`)."""
+    files = sorted(map(str, DIST.glob("*")))
+    command = [sys.executable, "-m", "twine", "check", "--strict", *files]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return (done.stdout + done.stderr).strip() if done.returncode else ""
+
+
+def wheels_are_manylinux() -> str:
+    """No symbol of a wheel is newer than its tag (`auditwheel show`)."""
+    wrong = []
+    for path in sorted(DIST.glob("*.whl")):
+        command = [sys.executable, "-m", "auditwheel", "show", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        tags = re.findall(r"manylinux_\d+_\d+", done.stdout)
+        newest = max((tuple(map(int, tag.split("_")[1:])) for tag in tags), default=None)
+        named = re.search(r"manylinux_(\d+)_(\d+)", path.name)
+        if newest is None or named is None or newest > (int(named[1]), int(named[2])):
+            wrong.append(f"{path.name}: {newest}{done.stderr}")
+    return ", ".join(wrong)
 
 
 SOURCES: tuple[Callable[[], str], ...] = (
     changelog_has_the_version_and_a_date,
-    nothing_is_uncommitted,
-    the_tag_is_here,
+    the_version_is_new,
+    documents_announce_the_release,
     documents_name_the_supported_versions,
     the_lock_agrees,
     the_site_builds_with_a_supported_version,
     commands_are_installed,
+    nothing_is_uncommitted,
+    the_tag_is_here,
+)
+DISTRIBUTIONS: tuple[Callable[[], str], ...] = (
+    dist_is_complete,
+    wheels_are_what_their_names_say,
+    wheels_are_manylinux,
+    the_source_distribution_is_whole,
+    twine_accepts_dist,
 )
 
 
@@ -119,20 +236,38 @@ def git(*arguments: str) -> str:
     ).stdout
 
 
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version."""
+    return tuple(map(int, re.findall(r"\d+", version)))
+
+
+def metadata(text: str) -> Message:
+    """Return the fields of a distribution's metadata."""
+    return Parser().parsestr(text)
+
+
+def requirements(summary: Message) -> list[str]:
+    """Return what a distribution requires."""
+    return summary.get_all("Requires-Dist", [])
+
+
 def main() -> int:
     """Print each check with what it found; return 0 if all hold."""
     parser = argparse.ArgumentParser(description="Check that a release is complete.")
     parser.add_argument("--dist", action="store_true", help="also check the files of dist/")
-    checks = (*SOURCES, dist_is_complete) if parser.parse_args().dist else SOURCES
+    with_dist = parser.parse_args().dist
     failed = 0
-    for check in checks:
+    for check in (*SOURCES, *DISTRIBUTIONS) if with_dist else SOURCES:
         found = check()
         failed += bool(found)
         print(
             f"{'FAILED' if found else 'ok':6}  {check.__doc__}"
             + (f"\n        {found}" if found else "")
         )
-    return 1 if failed else 0
+    if failed:
+        return 1
+    print(f"\nnow: {'twine upload dist/*' if with_dist else f'git push origin v{VERSION}'}")
+    return 0
 
 
 if __name__ == "__main__":

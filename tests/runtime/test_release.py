@@ -1,0 +1,93 @@
+"""``packaging/check_release.py``: what it says of these sources, and of files that are wrong."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DIST = "wheels_are_what_their_names_say"
+
+
+@pytest.fixture
+def checks(tmp_path: Path) -> dict[str, Any]:
+    """The functions of the script, which look for distributions in the test's folder."""
+    path = ROOT / "packaging" / "check_release.py"
+    found = runpy.run_path(str(path))
+    found["main"].__globals__["DIST"] = tmp_path
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "changelog_has_the_version_and_a_date",
+        "documents_name_the_supported_versions",
+        "the_lock_agrees",
+        "the_site_builds_with_a_supported_version",
+        "commands_are_installed",
+    ],
+)
+def test_the_sources_are_consistent(checks: dict[str, Any], name: str) -> None:
+    assert checks[name]() == ""
+
+
+def write_wheel(
+    folder: Path, version: str, torch: str, python: str = "3.11", without: str = ""
+) -> None:
+    tag = f"cp{python.replace('.', '')}"
+    with zipfile.ZipFile(
+        folder / f"torch_ftm-{version}-{tag}-{tag}-manylinux_2_34_x86_64.whl", "w"
+    ) as archive:
+        archive.writestr(
+            f"torch_ftm-{version}.dist-info/METADATA",
+            f"Name: torch-ftm\nVersion: {version}\nRequires-Dist: torch=={torch}\n\ntorch==9\n",
+        )
+        archive.writestr(
+            "ftm_lazy/build_record.json", json.dumps({"torch": torch, "python": "3.11"})
+        )
+        for name in (
+            "ftm_autoload.py",
+            "ftm_lazy/py.typed",
+            "ftm_backend/py.typed",
+            "ftm_backend/machine/libftm_machine.so",
+            "ftm_lazy/_C.cpython-311-x86_64-linux-gnu.so",
+        ):
+            if name != without:
+                archive.writestr(name, "")
+
+
+def test_wheels_are_compared_with_their_names(checks: dict[str, Any], tmp_path: Path) -> None:
+    oldest, newest = checks["TORCH"][0], checks["TORCH"][-1]
+    version = checks["VERSIONS"]["wheel_version"](checks["VERSION"], oldest)
+    write_wheel(tmp_path, version, oldest)
+    assert checks[DIST]() == ""
+    assert "lacks torch_ftm" in checks["dist_is_complete"]()
+    write_wheel(tmp_path, version, oldest, without="ftm_lazy/py.typed")
+    assert checks[DIST]().endswith("lacks ftm_lazy/py.typed")
+    write_wheel(tmp_path, version, newest)
+    assert f"is built for {newest}" in checks[DIST]()
+    write_wheel(tmp_path, version, newest, python="3.12")
+    assert "lacks ftm_lazy/_C.cpython-312-x86_64-linux-gnu.so" in checks[DIST]()
+
+
+def test_files_of_other_releases_are_named(checks: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "torch_ftm-0.0.1.tar.gz").touch()
+    assert "has torch_ftm-0.0.1.tar.gz" in checks["dist_is_complete"]()
+
+
+def test_a_source_distribution_without_tests_is_named(
+    checks: dict[str, Any], tmp_path: Path
+) -> None:
+    version = checks["VERSION"]
+    (tmp_path / "PKG-INFO").write_text("Name: torch-ftm\nVersion: 0\n")
+    with tarfile.open(tmp_path / f"torch_ftm-{version}.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "PKG-INFO", f"torch_ftm-{version}/PKG-INFO")
+    found = checks["the_source_distribution_is_whole"]()
+    assert "lacks tests/conftest.py" in found and "has version 0" in found
