@@ -47,8 +47,11 @@ def bar_chart(
             parts.append(
                 f'<rect class="{kind}" x="0" y="{y}" width="{end:.0f}" height="{height}"/>'
             )
+            start = end + 6
+            if line and start < scale < start + CHARACTER * len(text):
+                start = scale + 6  # not across the line
             texts.append(
-                f'<text class="left small edge" x="{end + 6:.0f}" y="{y + 11}">{text}</text>'
+                f'<text class="left small edge" x="{start:.0f}" y="{y + 11}">{text}</text>'
             )
             y += height + 2
         y += 7
