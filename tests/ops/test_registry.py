@@ -11,7 +11,7 @@ import torch
 
 from ftm_backend.frontend import lower
 from ftm_backend.frontend.oplib import index_scatter
-from ftm_backend.frontend.oplib.op_registry import omitted_arguments, register
+from ftm_backend.frontend.oplib.op_registry import omitted_arguments, parameter_name, register
 from ftm_backend.frontend.oplib.schema_annotations import ANNOTATIONS
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.ir.linalg.printer import print_function
@@ -105,7 +105,7 @@ def test_lowerings_take_the_schemas_arguments(name: str) -> None:
     """A lowering must be callable with the arguments that the recorder prints."""
     omitted = omitted_arguments(RECORDS[name].lower)
     schema = [a.name for a in samples.for_op(name)._schema.arguments if a.name not in omitted]
-    arguments = ["from_" if a == "from" else a for a in schema]
+    arguments = [parameter_name(name, argument) for argument in schema]
     parameters = inspect.signature(RECORDS[name].lower).parameters
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         assert set(arguments) <= set(parameters)

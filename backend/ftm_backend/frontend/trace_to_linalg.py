@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ftm_backend.dtypes import memory
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoweringError, StridedValue
-from ftm_backend.frontend.oplib.op_registry import RECORDS, omitted_arguments
+from ftm_backend.frontend.oplib.op_registry import RECORDS, omitted_arguments, parameter_name
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement, Update
 from ftm_backend.ir.linalg.origin import Origin
@@ -87,7 +87,7 @@ class TraceLowering:
             )
         omitted = omitted_arguments(record.lower)
         arguments = {
-            "from_" if name == "from" else name: self.number(value)
+            parameter_name(node.op, name): self.number(value)
             if name in _OPERANDS
             else self.argument(value)
             for name, value in node.args

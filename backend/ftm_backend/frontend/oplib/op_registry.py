@@ -72,6 +72,23 @@ _OPTIONAL = frozenset(
 takes those that it uses, and reads the rest from `LinalgBuilder.results`."""
 
 
+_RENAMED = {
+    ("aten::_cdist_backward", "grad"): "grad_output",
+    ("aten::_pdist_backward", "grad"): "grad_output",
+}
+"""Arguments that PyTorch 2.14 has renamed: op and 2.13's name, to 2.14's."""
+
+
+def parameter_name(op: str, argument: str) -> str:
+    """Return the parameter of a lowering that takes an argument of the op.
+
+    Args:
+        op: The op as the trace names it.
+        argument: The argument's name in the schema of any supported version of PyTorch.
+    """
+    return "from_" if argument == "from" else _RENAMED.get((op, argument), argument)
+
+
 @cache
 def omitted_arguments(lower: Callable[..., object]) -> frozenset[str]:
     """Return the arguments of ops that a lowering or a function of scalars does not take."""
@@ -88,8 +105,8 @@ class OpRecord:
     Attributes:
         names: Overloads as the trace names them (``aten::add.Tensor``).
         dtypes: Accepted dtypes of tensor arguments.
-        lower: ``lower(b, *, argument=value, ...)`` with the schema's argument names (``from_`` for
-            ``from``). Tensors are StridedValues, runtime scalars ScalarExprs. Returns a
+        lower: ``lower(b, *, argument=value, ...)`` with the schema's argument names, by
+            `parameter_name`. Tensors are StridedValues, runtime scalars ScalarExprs. Returns a
             StridedValue or a tuple; None stands for an undefined result.
         family: Name of the tests' sample generator.
         tolerance: Relative and absolute tolerance by dtype.

@@ -95,20 +95,20 @@ def _cdist(b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float) -> St
 @lowering("aten::_cdist_backward", ("f32", "f64"), "cdist_backward", _DISTANCES)
 def _cdist_backward(
     b: LinalgBuilder,
-    grad: StridedValue,
+    grad_output: StridedValue,
     x1: StridedValue,
     x2: StridedValue,
     p: float,
     cdist: StridedValue,
 ) -> StridedValue:
-    if not b.result.numel or not grad.type.numel:
+    if not b.result.numel or not grad_output.type.numel:
         return b.full(0, x1.dtype, b.result.shape)
-    rank = grad.rank
+    rank = grad_output.rank
     result = _gradient(
         b,
         x1.unsqueeze(x1.rank - 1),
         x2.unsqueeze(x2.rank - 2),
-        grad.unsqueeze(rank),
+        grad_output.unsqueeze(rank),
         cdist.unsqueeze(rank),
         p,
         [rank - 1],
@@ -135,10 +135,10 @@ def _pdist(b: LinalgBuilder, self: StridedValue, p: float = 2.0) -> StridedValue
 
 @lowering("aten::_pdist_backward", ("f32", "f64"), "pdist_backward", _DISTANCES)
 def _pdist_backward(
-    b: LinalgBuilder, grad: StridedValue, self: StridedValue, p: float, pdist: StridedValue
+    b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, p: float, pdist: StridedValue
 ) -> StridedValue:
     rows = self.shape[0]
-    if not grad.type.numel or not self.type.numel:
+    if not grad_output.type.numel or not self.type.numel:
         return b.full(0, self.dtype, self.shape)
     # (i, j) and (j, i) share an entry; a row with itself has slope 0
     number = {pair: k for k, pair in enumerate(zip(*_pairs(rows), strict=True))}
@@ -160,7 +160,7 @@ def _pdist_backward(
         b,
         self.unsqueeze(1),
         self.unsqueeze(0),
-        spread(grad, 0),
+        spread(grad_output, 0),
         spread(pdist, 1),
         p,
         [1],
