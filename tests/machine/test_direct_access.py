@@ -430,3 +430,61 @@ def test_products_read_windows_in_memory(
         product = tile @ matrix if is_a else matrix @ tile
     expected = product * (2 if accumulate else 1)
     np.testing.assert_allclose(results[1], expected, rtol=1e-5, atol=1e-4)
+
+
+SIDE = 96
+"""Rows and columns of square operands; a product of so many rows reads B in its buffer."""
+SQUARE = f"{SIDE}@{SIDE} | {SIDE}@1"
+STORED = {
+    "whole": (SQUARE, 0, SIDE, 1),
+    "rows apart": (f"{SIDE}@{2 * SIDE} | {SIDE}@1", 3, 2 * SIDE, 1),
+    "transposed": (f"{SIDE}@1 | {SIDE}@{SIDE}", 0, 1, SIDE),
+    "rows backwards": (f"{SIDE}@-{SIDE} | {SIDE}@1", SIDE * (SIDE - 1), -SIDE, 1),
+}
+"""Where a product is stored: loops, the first element, and the distances of rows and columns."""
+PRODUCTS = [("bf16", None)] + [(token, over) for token in ("f32", "f64") for over in (None, 0, 1)]
+"""Types of the operands, and the input that the result overwrites."""
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("suffix", ["", ".TA", ".TB"])
+@pytest.mark.parametrize(("token", "over"), PRODUCTS)
+def test_products_write_to_the_buffer(
+    fast: Machine, checked: Machine, token: str, over: int | None, suffix: str, stored: str
+) -> None:
+    """A product that reads what it overwrites stores afterwards."""
+    loops, first, row, column = STORED[stored]
+    result = "f64" if token == "f64" else "f32"
+    text = f"""@program test, host
+@in b0, {token}, {2 * SIDE}x{SIDE}
+@in b1, {token}, {2 * SIDE}x{SIDE}
+@out o0, {result}, {2 * SIDE}x{SIDE}{f", b{over}" if over is not None else ""}
+@func main
+  @tile A, sm, {token}, {SIDE}x{SIDE + 5}, 1, 0
+  @tile B, am, {token}, {SIDE}x{SIDE}, 1, 0
+  @tile C, am, {result}, {SIDE}x{SIDE + 3}, 1, {8 * SIDE * SIDE}
+    DLD b0[0], {SQUARE}, A
+    DLD b1[{2 * SIDE}], {SQUARE}, B
+    DWAITALL
+    MM{suffix} A, B, C
+    DST C, o0[{first}], {loops}
+    DWAITALL
+@ret
+"""
+    rng = np.random.default_rng(4)
+    arrays = [rng.standard_normal((2 * SIDE, SIDE)).astype(np.float32) for _ in range(2)]
+    given = [to_bf16(a) if token == "bf16" else a.astype(NUMPY[token]) for a in arrays]
+    donated = () if over is None else (0,)
+    slow, quick = (
+        run_text(machine, text, [a.copy() for a in given], donate=donated)[0]
+        for machine in (checked, fast)
+    )
+    rows = np.arange(SIDE)
+    written = first + row * rows[:, None] + column * rows
+    np.testing.assert_array_equal(quick.ravel()[written], slow.ravel()[written])
+    if donated:  # else the rest of the output is arbitrary
+        np.testing.assert_array_equal(quick, slow)
+    a, b = arrays[0][:SIDE].astype(np.float64), arrays[1][2 : SIDE + 2].astype(np.float64)
+    expected = {"": a @ b, ".TA": a.T @ b, ".TB": a @ b.T}[suffix]
+    bound = 0.1 if token == "bf16" else 1e-4
+    np.testing.assert_allclose(quick.ravel()[written], expected, rtol=bound / 10, atol=bound)

@@ -7,7 +7,7 @@
 namespace ftm {
 namespace {
 
-enum class Role : uint8_t { load, store, gather, map_input, map_output, factor, other };
+enum class Role : uint8_t { load, store, gather, map_input, map_output, factor, product, other };
 
 struct Reference {
   size_t step;
@@ -39,8 +39,7 @@ class Analysis {
           if (r.role == Role::load)
             p_.dmas[size_t(p_.steps[r.step].target)].lends = by_map ? Lends::rows : Lends::loops;
       }
-      if ((first == Role::map_output || first == Role::gather) && is_only_stored(refs))
-        tile.stored_by = int32_t(refs.back().step);
+      if (is_only_stored(refs)) tile.stored_by = int32_t(refs.back().step);
     }
   }
 
@@ -73,7 +72,7 @@ class Analysis {
         const Matrix& m = p_.matrices[target];
         add(m.a.tile, i, Role::factor);
         add(m.b.tile, i, Role::factor);
-        return add(m.c.tile, i, Role::other);
+        return add(m.c.tile, i, s.flags & isa::FTM_FLAG_ACC ? Role::other : Role::product);
       }
       case isa::FTM_OP_SCAN:
       case isa::FTM_OP_MERGE: return add(p_.matrices[target], i, true);
@@ -125,16 +124,19 @@ class Analysis {
     return true;
   }
 
-  // One map or gather that writes the tile, then one store of it. In between there are only other
-  // stores, so the store's operands do not change.
+  // One map, product or gather that writes the tile, then one store of it. In between there are
+  // only other stores, so the store's operands do not change.
   bool is_only_stored(const std::vector<Reference>& refs) const {
     if (refs.size() != 2 || refs[1].role != Role::store) return false;
     const size_t writer = refs[0].step, store = refs[1].step;
     const auto allowed = [](uint16_t op) {
       return op == isa::FTM_OP_DST || op == isa::FTM_OP_DWAIT;
     };
-    return (refs[0].role == Role::gather || reads_buffers(writer)) && is_unconditional(writer) &&
-           is_unconditional(store) && is_straight(writer, store, allowed);
+    const Role role = refs[0].role;
+    const bool is_exact = role == Role::gather || role == Role::product ||
+                          (role == Role::map_output && reads_buffers(writer));
+    return is_exact && is_unconditional(writer) && is_unconditional(store) &&
+           is_straight(writer, store, allowed);
   }
 
   // Whether the map of a step leaves tiles to translated code, and cannot fault.

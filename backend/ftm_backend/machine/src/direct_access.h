@@ -1,5 +1,5 @@
 // Transfers that need not copy: a map or a product reads its input in the buffer that a DLD names,
-// and a map writes its result to the buffer that a DST names.
+// and writes its result to the buffer that a DST names.
 //
 // Examples: `DLD x -> T0; @map T0 -> T1; DST T1 -> y` becomes one loop that reads x and writes y.
 // `DLD w -> T0; MM v, T0, T1` multiplies a vector by a matrix in memory, also if the elements of T0

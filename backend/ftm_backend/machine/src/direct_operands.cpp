@@ -29,6 +29,8 @@ LentLoops loops_of(const Core& core, const Slot& slot, const TileDecl& tile) {
 // for sets.
 constexpr int64_t kMostPasses = 6;
 constexpr int64_t kRowsOfPass = 14, kColumnsOfPass = 32; // of C
+// The nearest cache keeps a strip of B with this many rows anyway, from one pass to the next.
+constexpr int64_t kStripRows = 128;
 
 // Rows at a multiple of this distance in bytes have the same set of the nearest cache.
 constexpr int64_t kCacheWay = 4096;
@@ -70,6 +72,17 @@ DirectOperand direct_operand(const Core& core, const Slot& slot, const TileDecl&
       side_of(loops.dims + loops.row_dims, loops.count - loops.row_dims), loops.behind};
 }
 
+bool DirectOperand::touches(int64_t element_bytes, const uint8_t* from, int64_t bytes) const {
+  int64_t least = 0, most = 1;
+  for (const Side* side : {&rows, &columns})
+    for (int d = 0; d < side->count; ++d) {
+      const int64_t reach = (side->dims[d].extent - 1) * side->dims[d].from;
+      (reach < 0 ? least : most) += reach;
+    }
+  const uint8_t* first = reinterpret_cast<const uint8_t*>(data);
+  return first + least * element_bytes < from + bytes && from < first + most * element_bytes;
+}
+
 void copy_lent(Core& core, Slot& slot, const TileDecl& tile) {
   LentLoops loops = loops_of(core, slot, tile);
   const int count = simplify(loops.dims, loops.count);
@@ -85,18 +98,18 @@ bool is_direct_a(const DirectOperand& a, const Product& p) {
          (a.rows.is_regular() || a.rows.run() % kIndirectRows == 0);
 }
 
-bool is_direct_b(const DirectOperand& b, const Product& p) {
+bool is_direct_b(const DirectOperand& b, const Product& p, bool trans_a) {
   constexpr int64_t kVector = 16, kShortest = 24; // with one and a half vectors a quarter is lost
   const int64_t run = b.columns.run();
   const bool is_inside = run % kVector == 0 || b.behind >= kVector - 1;
-  return p.m <= kMostPasses * kRowsOfPass && b.columns.step() == 1 && is_inside &&
-         run >= kShortest && !shares_sets(b.rows);
+  const bool is_near = p.m <= kMostPasses * kRowsOfPass || p.k <= kStripRows;
+  return is_near && b.columns.step() == 1 && is_inside && run >= kShortest &&
+         !shares_sets(b.rows) && (!trans_a || b.rows.is_regular());
 }
 
-void multiply_direct_a(
-    const DirectOperand& a, const Operand& b, const Product& p, float* c, int64_t ldc,
-    uint8_t* free) {
+void multiply_direct_a(const DirectOperand& a, const Operand& b, const Product& p, uint8_t* free) {
   const KernelTable& table = kernels();
+  float* c = reinterpret_cast<float*>(p.c);
   const int64_t run = a.columns.run();
   const int64_t *at = offsets_of(a.rows, false, p.m, free),
                 *runs = offsets_of(a.columns, true, p.k / run, free);
@@ -104,16 +117,17 @@ void multiply_direct_a(
     const float *first = a.data + runs[i], *rows = floats(b) + i * run * b.stride;
     const bool acc = p.acc || i > 0;
     if (a.rows.is_regular())
-      table.matrix_f32(p.m, p.n, run, first, a.rows.step(), 1, rows, b.stride, c, ldc, acc);
+      table.matrix_f32(p.m, p.n, run, first, a.rows.step(), 1, rows, b.stride, c, p.ldc, acc);
     else
-      table.matrix_indirect_a(p.m, p.n, run, first, a.rows.step(), rows, b.stride, at, c, ldc, acc);
+      table.matrix_indirect_a(
+          p.m, p.n, run, first, a.rows.step(), rows, b.stride, at, c, p.ldc, acc);
   }
 }
 
 void multiply_direct_b(
-    const Operand& a, const DirectOperand& b, const Product& p, float* c, int64_t ldc,
-    uint8_t* free) {
+    const Operand& a, bool trans_a, const DirectOperand& b, const Product& p, uint8_t* free) {
   const KernelTable& table = kernels();
+  float* c = reinterpret_cast<float*>(p.c);
   const int64_t run = b.columns.run();
   const int64_t *at = offsets_of(b.rows, false, p.k, free),
                 *runs = offsets_of(b.columns, true, p.n / run, free);
@@ -122,10 +136,11 @@ void multiply_direct_b(
     float* columns = c + i * run;
     if (b.rows.is_regular())
       table.matrix_f32(
-          p.m, run, p.k, floats(a), a.stride, 1, first, b.rows.step(), columns, ldc, p.acc);
+          p.m, run, p.k, floats(a), trans_a ? 1 : a.stride, trans_a ? a.stride : 1, first,
+          b.rows.step(), columns, p.ldc, p.acc);
     else
       table.matrix_indirect_b(
-          p.m, run, p.k, floats(a), a.stride, first, 0, at, columns, ldc, p.acc);
+          p.m, run, p.k, floats(a), a.stride, first, 0, at, columns, p.ldc, p.acc);
   }
 }
 

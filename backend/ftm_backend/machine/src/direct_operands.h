@@ -31,6 +31,8 @@ struct DirectOperand {
   Side rows, columns;
   int64_t behind; // elements of the buffer after the last one
 
+  // Whether the range of its elements has some of the `bytes` at `from`.
+  bool touches(int64_t element_bytes, const uint8_t* from, int64_t bytes) const;
   // Whether its rows have the same distance, and adjacent elements.
   bool is_plain() const { return rows.is_regular() && columns.is_regular() && columns.step() == 1; }
 };
@@ -44,15 +46,12 @@ DirectOperand direct_operand(const Core& core, const Slot& slot, const TileDecl&
 // Whether a product may read A, rows of runs along k, where it is; elements are read one by one.
 bool is_direct_a(const DirectOperand& a, const Product& p);
 // The same for B, rows of runs along n. Whole vectors are read, also behind the end of a run.
-bool is_direct_b(const DirectOperand& b, const Product& p);
+bool is_direct_b(const DirectOperand& b, const Product& p, bool trans_a);
 
-// Multiplies run by run. The other operand is in scratchpad, and neither is transposed. free: work
-// memory, for tables of offsets.
-void multiply_direct_a(
-    const DirectOperand& a, const Operand& b, const Product& p, float* c, int64_t ldc,
-    uint8_t* free);
+// Multiplies run by run. The other operand is in scratchpad. Neither is transposed, except that the
+// A of a B with regular rows may be. free: work memory, for tables of offsets.
+void multiply_direct_a(const DirectOperand& a, const Operand& b, const Product& p, uint8_t* free);
 void multiply_direct_b(
-    const Operand& a, const DirectOperand& b, const Product& p, float* c, int64_t ldc,
-    uint8_t* free);
+    const Operand& a, bool trans_a, const DirectOperand& b, const Product& p, uint8_t* free);
 
 } // namespace ftm

@@ -80,10 +80,10 @@ void make_pairs(Operand& x, bool along_columns, uint8_t*& free) {
 
 template <class T, class C, class B>
 void multiply(
-    MatrixFn<T, C, B> fn, int64_t m, int64_t n, int64_t k, const Operand& a, bool turned,
-    const Operand& b, uint8_t* c, int64_t ldc, bool acc) {
-  fn(m, n, k, reinterpret_cast<const T*>(a.data), turned ? 1 : a.stride, turned ? a.stride : 1,
-     reinterpret_cast<const B*>(b.data), b.stride, reinterpret_cast<C*>(c), ldc, acc);
+    MatrixFn<T, C, B> fn, const Product& p, int64_t k, const Operand& a, bool turned,
+    const Operand& b) {
+  fn(p.m, p.n, k, reinterpret_cast<const T*>(a.data), turned ? 1 : a.stride, turned ? a.stride : 1,
+     reinterpret_cast<const B*>(b.data), b.stride, reinterpret_cast<C*>(p.c), p.ldc, p.acc);
 }
 
 // Whether a product reads B once, without copying it. Short dot products are faster as columns.
@@ -113,10 +113,38 @@ const uint8_t* pack_tiles(
   return to;
 }
 
-// Checks the operands of a product, and sets the extents of C.
-void begin(Core& core, const Matrix& operands, const Product& p) {
+// Whether the product reads elements of this slot in a buffer, among the bytes where it writes C.
+bool reads(
+    const Core& core, const TileRef& ref, const Slot& slot, const uint8_t* c, int64_t bytes) {
+  const TileDecl& tile = core.tile(ref.tile);
+  return slot.lent && direct_operand(core, slot, tile).touches(type_bytes(tile.type), c, bytes);
+}
+
+// Lets a product write C to the buffer of the DST that follows, if there is one and if the product
+// does not read there. Returns whether it does.
+bool write_to_buffer(Core& core, const Matrix& operands, Product& p) {
   const TileDecl& tc = core.tile(operands.c.tile);
-  const Slot& sc = core.slot(operands.c.tile, p.c_number);
+  if (core.checker || tc.stored_by < 0) return false;
+  const Dma& store = core.program->dmas[size_t(core.program->steps[size_t(tc.stored_by)].target)];
+  const int64_t element = type_bytes(tc.type);
+  uint8_t* to;
+  int64_t row_bytes;
+  if (!find_destination(core, store, p.m, p.n, to, row_bytes) || row_bytes < p.n * element)
+    return false;
+  const int64_t bytes = (p.m - 1) * row_bytes + p.n * element;
+  if (reads(core, operands.a, core.slot(operands.a.tile, p.a_number), to, bytes) ||
+      reads(core, operands.b, core.slot(operands.b.tile, p.b_number), to, bytes))
+    return false;
+  note_write(core, store.buffer);
+  p.c = to;
+  p.ldc = row_bytes / element;
+  return true;
+}
+
+// Checks the operands of a product, and finds where it writes C.
+void begin(Core& core, const Matrix& operands, Product& p) {
+  const TileDecl& tc = core.tile(operands.c.tile);
+  Slot& sc = core.slot(operands.c.tile, p.c_number);
   if (p.m > tc.rows || p.n > tc.columns)
     throw Fault(
         "the product " + extents(p.m, p.n) + " exceeds tile " + tc.name + ", which is " +
@@ -127,6 +155,9 @@ void begin(Core& core, const Matrix& operands, const Product& p) {
         extents(sc.rows, sc.columns));
   core.refuse_overlap("C", operands.c.tile, p.c_number, operands.a.tile, p.a_number);
   core.refuse_overlap("C", operands.c.tile, p.c_number, operands.b.tile, p.b_number);
+  p.c = sc.base;
+  p.ldc = tc.columns;
+  sc.stored = write_to_buffer(core, operands, p);
 }
 
 // Sets the extents of C, and counts the operations.
@@ -149,37 +180,30 @@ void finish(
     widen_few_rows(a, trans_a, free);
     return fn(
         p.m, p.n, p.k, reinterpret_cast<const float*>(a.data), a.stride, b.data, b.stride, trans_b,
-        reinterpret_cast<float*>(sc.base), tc.columns, p.acc);
+        reinterpret_cast<float*>(p.c), p.ldc, p.acc);
   }
   if (uses_tiles(table, b.type)) {
     if (trans_a) transpose(a, free);
     return table.tiles.multiply(
         p.m, p.n, p.k, reinterpret_cast<const uint16_t*>(a.data), a.stride,
-        pack_tiles(core, operands.b, p, b, trans_b), reinterpret_cast<float*>(sc.base), tc.columns,
-        p.acc);
+        pack_tiles(core, operands.b, p, b, trans_b), reinterpret_cast<float*>(p.c), p.ldc, p.acc);
   }
   if (table.matrix_pairs && b.type == Type::BF16) {
     const int64_t pairs = (p.k + 1) / 2;
     make_pairs(a, !trans_a, free);
-    if (!trans_b && p.k % 2 == 0)
-      return multiply(
-          table.matrix_rows, p.m, p.n, pairs, a, trans_a, b, sc.base, tc.columns, p.acc);
+    if (!trans_b && p.k % 2 == 0) return multiply(table.matrix_rows, p, pairs, a, trans_a, b);
     make_pairs(b, trans_b, free);
     if (trans_b) transpose(b, free);
-    return multiply(table.matrix_pairs, p.m, p.n, pairs, a, trans_a, b, sc.base, tc.columns, p.acc);
+    return multiply(table.matrix_pairs, p, pairs, a, trans_a, b);
   }
   widen(a, free);
   widen(b, free);
   if (trans_b) transpose(b, free);
   switch (tc.type) {
-    case Type::F32:
-      return multiply(table.matrix_f32, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
-    case Type::F64:
-      return multiply(table.matrix_f64, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
-    case Type::I32:
-      return multiply(table.matrix_i32, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
-    default:
-      return multiply(table.matrix_i64, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
+    case Type::F32: return multiply(table.matrix_f32, p, p.k, a, trans_a, b);
+    case Type::F64: return multiply(table.matrix_f64, p, p.k, a, trans_a, b);
+    case Type::I32: return multiply(table.matrix_i32, p, p.k, a, trans_a, b);
+    default: return multiply(table.matrix_i64, p, p.k, a, trans_a, b);
   }
 }
 
@@ -199,14 +223,13 @@ bool multiply_lent(
   Slot& sb = core.slot(operands.b.tile, p.b_number);
   Slot& sc = core.slot(operands.c.tile, p.c_number);
   const bool few_rows = has_few_rows(p, tc.type, trans_b);
-  const bool direct = ta.type == Type::F32 && tb.type == Type::F32 && !trans_a && !few_rows;
-  float* c = reinterpret_cast<float*>(sc.base);
+  const bool direct = ta.type == Type::F32 && tb.type == Type::F32 && !few_rows;
   if (sb.lent) {
     const DirectOperand lent = direct_operand(core, sb, tb);
-    if (direct && !trans_b && is_direct_b(lent, p)) {
+    if (direct && !trans_b && is_direct_b(lent, p, trans_a)) {
       if (sa.lent) copy_lent(core, sa, ta);
       multiply_direct_b(
-          {sa.base, sa.rows, sa.columns, ta.columns, ta.type}, lent, p, c, tc.columns, free);
+          {sa.base, sa.rows, sa.columns, ta.columns, ta.type}, trans_a, lent, p, free);
       note_product(core, sc, p);
       return true;
     }
@@ -216,12 +239,12 @@ bool multiply_lent(
   }
   if (!sa.lent) return false;
   const DirectOperand lent = direct_operand(core, sa, ta);
-  if (!direct || !is_direct_a(lent, p)) {
+  if (!direct || trans_a || !is_direct_a(lent, p)) {
     copy_lent(core, sa, ta);
     return false;
   }
   if (trans_b) transpose(b, free);
-  multiply_direct_a(lent, b, p, c, tc.columns, free);
+  multiply_direct_a(lent, b, p, free);
   note_product(core, sc, p);
   return true;
 }

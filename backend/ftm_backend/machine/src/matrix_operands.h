@@ -20,11 +20,13 @@ inline uint8_t* take(uint8_t*& free, int64_t bytes) {
   return start;
 }
 
-// The slots of a product, and its extents.
+// The slots of a product, its extents, and where C is.
 struct Product {
   int32_t a_number, b_number, c_number;
   int64_t m, n, k;
   bool acc;
+  uint8_t* c = nullptr; // in scratchpad, or in the buffer of the DST that follows
+  int64_t ldc = 0; // distance of its rows in elements
 };
 
 } // namespace ftm
