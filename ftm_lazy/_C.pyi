@@ -16,9 +16,6 @@ _R = TypeVar("_R")
 # trace's number, and why the machine rejected an earlier image ("" at first). Returns (image,
 # varying dimensions of each result), or the reason for a failure.
 _Compile = Callable[..., tuple[bytes, Sequence[int]] | str]
-# Called with the arguments of later calls of the compiler, one tuple each, and with a function to
-# call after each of them that compiled, or None.
-_Announce = Callable[[tuple[tuple[object, ...], ...], Callable[[], None] | None], None]
 # Called with a program's trace, inputs, scalars and outputs.
 _Observer = Callable[[_RecordedTrace, list[Tensor], list[float], list[Tensor]], None]
 
@@ -151,7 +148,6 @@ def _init(
     checked: bool,
     instruction_limit: int,
     compile_fn: _Compile | None,
-    announce_fn: _Announce | None,
 ) -> None:
     """Set the compiled ops and the compiler, and open the machine ("" for none)."""
 
@@ -241,6 +237,7 @@ def _set_recording(rows: Sequence[tuple[str, Mapping[str, Sequence[str]]]]) -> N
 def _set_native_ops(native_ops: Mapping[str, Sequence[str]]) -> None: ...
 def _set_strict(strict: bool, /) -> None: ...
 def _set_compile_at_launch(always: bool, /) -> None: ...
+def _set_compile_threads(count: int, /) -> None: ...
 def _set_trace_limit(nodes: int, /) -> None: ...
 def _set_loop_length(calls: int, /) -> None: ...
 def _set_max_in_flight(jobs: int, /) -> None: ...

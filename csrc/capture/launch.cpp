@@ -1,8 +1,8 @@
 #include "capture/launch.h"
 
+#include "compile/compile_queue.h"
 #include "support/counters.h"
 #include "support/gil.h"
-#include "support/strict_mode.h"
 #include "random/generator.h"
 #include "execute/launcher.h"
 #include "tensor/tensor_access.h"
@@ -162,16 +162,8 @@ void CapturedProgram::build() {
   CompileRequest request;
   request.hash = hash_;
   request.trace = trace_;
-  const BuildResult built = build_program(request);
-  if (built.interrupt) {
-    std::rethrow_exception(built.interrupt);
-  }
-  if (!built.failure.empty() && !is_strict()) {
-    TORCH_WARN(
-        "a program could not be compiled and runs op by op on the CPU (slow, but right): ",
-        built.failure);
-  }
-  program_ = built.program;
+  program_ = wait_for_program(std::move(request));
+  warn_of_compile_failures();
   built_ = true; // set last, so that a thread that launches meanwhile waits for the same program
 }
 

@@ -216,8 +216,8 @@ void stall(void (*resume)()) {
   q.changed->notify_all();
 }
 
-void set_compile_thread() {
-  is_compile_thread = true;
+void set_compile_thread(bool is_one) {
+  is_compile_thread = is_one;
 }
 
 Waiting::Waiting() {

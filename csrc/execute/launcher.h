@@ -38,10 +38,10 @@ bool wait_for_job(const JobPtr& job, std::chrono::milliseconds limit);
 // Declares that enqueued jobs cannot be started until `resume` is called. A thread that waits for
 // jobs calls it. It may throw, and may stall again.
 void stall(void (*resume)());
-// Marks the calling thread as the compile thread, which starts the jobs that other threads launched
-// and wait for. It does not resume stalled or interrupted jobs, and waits for room in the queue
-// only if all earlier jobs are started.
-void set_compile_thread();
+// Sets whether the calling thread is a compile thread, which starts the jobs that other threads
+// launched and wait for. It does not resume stalled or interrupted jobs, and waits for room in the
+// queue only if all earlier jobs are started.
+void set_compile_thread(bool is_one);
 
 // For its lifetime, the calling thread counts as waiting for jobs to be started.
 class Waiting {

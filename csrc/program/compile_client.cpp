@@ -13,11 +13,6 @@ namespace ftm {
 namespace {
 
 PyObject* compile_function = nullptr; // owned; guarded by the GIL
-PyObject* announce_function = nullptr; // likewise
-
-py::bytes as_bytes(const Hash128& hash) {
-  return {reinterpret_cast<const char*>(&hash), sizeof(hash)};
-}
 
 // Returns hint and least value of each symbol, and (index, argument, element, polynomial) of each
 // symbolic number.
@@ -33,11 +28,11 @@ py::tuple symbols_data(const SymbolicSizes& sizes) {
   return py::make_tuple(std::move(symbols), std::move(numbers));
 }
 
-py::tuple as_tuple(const CompileRequest& request, const std::string& rejection = "") {
+py::tuple as_tuple(const CompileRequest& request, const std::string& rejection) {
   return py::make_tuple(
       recorded_trace(request.trace), py::cast(request.locations), symbols_data(request.symbols),
       py::bool_(request.trains), py::bool_(request.any_size), py::int_(request.trace_id),
-      py::str(rejection), as_bytes(request.hash));
+      py::str(rejection));
 }
 
 // Calls a Python function. No py::object is alive during the call: if the interpreter is finalized
@@ -50,13 +45,6 @@ py::object call(PyObject* function, py::tuple arguments) {
     throw py::error_already_set();
   }
   return py::reinterpret_steal<py::object>(result);
-}
-
-void set_function(PyObject*& function, void* callable) {
-  PyObject* old = function;
-  function = static_cast<PyObject*>(callable);
-  Py_XINCREF(function);
-  Py_XDECREF(old);
 }
 
 } // namespace
@@ -90,29 +78,11 @@ compile_in_python(const CompileRequest& request, const std::string& rejection) {
   return result;
 }
 
-FTM_CATCHES_FORCED_UNWIND void announce_to_python(
-    const std::vector<const CompileRequest*>& announced, std::function<void()> done) {
-  const GilAcquire gil;
-  if (announce_function == nullptr) {
-    return;
-  }
-  try {
-    py::tuple all(announced.size());
-    for (size_t i = 0; i < announced.size(); ++i) {
-      all[i] = as_tuple(*announced[i]);
-    }
-    const py::object callback = done ? py::object(py::cpp_function(std::move(done))) : py::none();
-    call(announce_function, py::make_tuple(std::move(all), callback));
-  } catch (const std::exception& error) {
-    TORCH_WARN("programs are compiled one after the other: ", error.what());
-  } catch (const abi::__forced_unwind&) {
-    park_thread();
-  }
-}
-
-void set_compile_functions(void* compile, void* announce) {
-  set_function(compile_function, compile);
-  set_function(announce_function, announce);
+void set_compile_function(void* callable) {
+  PyObject* old = compile_function;
+  compile_function = static_cast<PyObject*>(callable);
+  Py_XINCREF(compile_function);
+  Py_XDECREF(old);
 }
 
 } // namespace ftm

@@ -1,7 +1,6 @@
 // Client of the compiler, which is a Python function. It maps a trace to an image of a
 // machine program (bytes), or to the reason for a failure (str). Exceptions that it raises are the
-// user's, such as KeyboardInterrupt, and are passed on. A second function announces traces that
-// will be compiled, so that the compiler can work on several of them in parallel.
+// user's, such as KeyboardInterrupt, and are passed on. Several threads call it in parallel.
 #pragma once
 
 #include "graph/symbolic_sizes.h"
@@ -9,7 +8,6 @@
 
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,12 +38,7 @@ struct CompileRequest {
 // Compiles a program. Acquires the GIL. Never throws. `rejection` is the reason why the machine
 // rejected the image of an earlier call for this request; empty on the first call.
 CompileResult compile_in_python(const CompileRequest& request, const std::string& rejection);
-// Announces programs that will be compiled, in this order. `done` is called after each that
-// compiled, on any thread; if the compiler cannot work ahead, at once. Acquires the GIL. Never
-// throws.
-void announce_to_python(
-    const std::vector<const CompileRequest*>& announced, std::function<void()> done = nullptr);
-// Sets the compiler's functions, each a PyObject* or null. Needs the GIL.
-void set_compile_functions(void* compile, void* announce);
+// Sets the compiler's function, a PyObject* or null. Needs the GIL.
+void set_compile_function(void* callable);
 
 } // namespace ftm

@@ -1,7 +1,6 @@
 #include "program/program_table.h"
 
 #include "support/counters.h"
-#include "support/gil.h"
 #include "support/strict_mode.h"
 #include "program/compile_client.h"
 #include "program/program_signature.h"
@@ -9,35 +8,29 @@
 #include "support/runtime.h"
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <list>
 #include <mutex>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 namespace ftm {
 namespace {
 
-constexpr auto kSignalTick = std::chrono::milliseconds(50);
-
 // Least-recently-used cache of programs, so that shapes that never recur do not accumulate. Running
 // jobs keep their programs alive.
-//
-// Single flight: threads that train models of one kind need the same programs at the same time. One
-// of them builds each program; the others wait.
 struct ProgramTable {
   using Entry = std::pair<Hash128, ProgramPtr>;
 
-  std::mutex mutex;
-  std::condition_variable built; // a build has ended
-  std::unordered_set<Hash128, Hash128Hasher> building;
+  static constexpr LockRank kLockRank = LockRank::programs;
+  std::mutex mutex; // no other lock is acquired while it is held
   size_t capacity = 256;
   size_t max_specialization_bytes = size_t{32} << 20;
   size_t specialization_bytes = 0;
   std::list<Entry> programs; // the most recently used first
   std::unordered_map<Hash128, std::list<Entry>::iterator, Hash128Hasher> by_hash;
 
+  void lock() { mutex.lock(); }
+  void unlock() { mutex.unlock(); }
   void insert(const Hash128& hash, ProgramPtr program) {
     const auto [found, added] = by_hash.try_emplace(hash);
     if (!added) {
@@ -56,31 +49,6 @@ struct ProgramTable {
     }
     programs.splice(programs.begin(), programs, found->second);
     return found->second->second;
-  }
-  // Returns a program, or null if this thread is to build it and call `end_build`. Waits, without
-  // the GIL, while another thread builds it. Throws the exception of a signal handler.
-  ProgramPtr find_or_begin_build(const Hash128& hash) {
-    const GilRelease unlocked;
-    std::unique_lock<std::mutex> lock(mutex);
-    while (!built.wait_for(lock, kSignalTick, [&] { return building.count(hash) == 0; })) {
-      lock.unlock();
-      handle_signals();
-      lock.lock();
-    }
-    auto program = find(hash);
-    if (!program) {
-      building.insert(hash);
-    }
-    return program;
-  }
-  // Adds the program, unless it is null because the build was interrupted.
-  void end_build(const Hash128& hash, ProgramPtr program) {
-    const std::lock_guard<std::mutex> guard(mutex);
-    building.erase(hash);
-    if (program) {
-      insert(hash, std::move(program));
-    }
-    built.notify_all();
   }
   // Evicts down to both limits, but never the most recently used program.
   void evict() {
@@ -156,13 +124,14 @@ const std::string Program::to_string() const {
   return trace_text(trace_);
 }
 
-ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
+ProgramPtr find_program(const Hash128& hash) {
   auto& table = part<ProgramTable>();
-  ProgramPtr program;
-  {
-    std::lock_guard<std::mutex> guard(table.mutex);
-    program = table.find(hash);
-  }
+  const std::lock_guard<std::mutex> guard(table.mutex);
+  return table.find(hash);
+}
+
+ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
+  auto program = find_program(hash);
   if (program && checked_mode) {
     TORCH_INTERNAL_ASSERT(
         make_trace(graph) == program->trace(),
@@ -171,9 +140,13 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
   return program;
 }
 
-namespace {
+void add_program(const Hash128& hash, ProgramPtr program) {
+  auto& table = part<ProgramTable>();
+  const std::lock_guard<std::mutex> guard(table.mutex);
+  table.insert(hash, std::move(program));
+}
 
-BuildResult compile(const CompileRequest& request) {
+BuildResult compile_program(const CompileRequest& request) {
   BuildResult built;
   auto program = std::make_shared<Program>(request.trace);
   if (machine_enabled) {
@@ -198,23 +171,6 @@ BuildResult compile(const CompileRequest& request) {
     }
   }
   built.program = std::move(program);
-  return built;
-}
-
-} // namespace
-
-BuildResult build_program(const CompileRequest& request) {
-  auto& table = part<ProgramTable>();
-  try {
-    if (auto program =
-            table.find_or_begin_build(request.hash)) { // another thread has built it meanwhile
-      return {std::move(program), "", nullptr};
-    }
-  } catch (const std::exception&) {
-    return {nullptr, "", std::current_exception()};
-  }
-  BuildResult built = compile(request);
-  table.end_build(request.hash, built.program);
   return built;
 }
 

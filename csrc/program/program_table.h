@@ -65,14 +65,18 @@ using ProgramPtr = std::shared_ptr<Program>;
 // throws if they differ. The graph is read under the recorder's lock.
 ProgramPtr find_program(const Hash128& hash, const Graph& graph);
 
+// The same without the comparison. Takes no lock but the table's.
+ProgramPtr find_program(const Hash128& hash);
+void add_program(const Hash128& hash, ProgramPtr program);
+
 struct BuildResult {
   ProgramPtr program; // null if `interrupt` is set
   std::string failure; // why compilation failed; the reference executor runs the program then
   std::exception_ptr interrupt; // exception that interrupted the compiler
 };
-// Returns the program of a request, and compiles it if it is not in the table. If another thread is
-// compiling it, waits for that one. Must not be called under the recorder's lock.
-BuildResult build_program(const CompileRequest& request);
+// Compiles a program and loads it. Only the compile queue calls it, once at a time for each
+// program. Must not be called under the recorder's lock.
+BuildResult compile_program(const CompileRequest& request);
 // Counts a run on the reference executor of a program whose compilation failed. Throws in strict
 // mode.
 void count_op_by_op_run(const Program& program);

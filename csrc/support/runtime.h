@@ -22,7 +22,14 @@ namespace ftm {
 
 // The parts whose locks a fork acquires, so that the child finds them in a consistent state. Locks
 // are acquired in this order. A part with a rank has `lock` and `unlock`.
-enum class LockRank : uint8_t { recorder, launcher, memory_pool, memory_statistics, compiler };
+enum class LockRank : uint8_t {
+  recorder,
+  launcher,
+  memory_pool,
+  memory_statistics,
+  compiler,
+  programs
+};
 
 class Runtime {
  public:

@@ -5,12 +5,9 @@
 #include "support/event_log.h"
 #include "support/shutdown.h"
 #include "compile/compile_queue.h"
-#include "compile/compile_units.h"
-#include "execute/first_run_observer.h"
 #include "sync/deferred_step.h"
 #include "execute/launcher.h"
 #include "execute/launch_count.h"
-#include "program/program_table.h"
 #include "sync/resident_views.h"
 #include "partition/launch_plan.h"
 #include "partition/whole_programs.h"
@@ -24,24 +21,11 @@ namespace {
 constexpr int64_t kManyCalls = 32; // of a model's trace; a single decision has fewer
 
 std::atomic<int64_t> trace_limit{20000};
-std::atomic<bool> compiles_at_launch{false};
-
-// Builds on the compile thread if no thread waits for the results.
-void build(std::vector<LaunchUnit> units, CutReason why) {
-  if (are_built(units) || !uses_machine() || is_observed() || compiles_at_launch) {
-    build_now(std::move(units));
-  } else if (why == CutReason::observed) {
-    build_and_wait(std::move(units));
-  } else {
-    build_later(std::move(units));
-  }
-}
 
 } // namespace
 
 void launch(PendingTrace& pending, CutReason why) {
   check_not_forked();
-  resume_building();
   PythonLine line = python_line(pending.owner);
   static auto& syncs = counter("syncs");
   std::optional<LoggedScope> logged(std::in_place, HostEventKind::launch, "launch");
@@ -79,11 +63,11 @@ void launch(PendingTrace& pending, CutReason why) {
   for (auto& unit : plan.units) {
     unit.job->origin.launched_at = line;
   }
-  build(std::move(plan.units), why);
-  if (plan.whole && uses_machine() && !is_takeover_deterministic()) {
-    announce_to_python({&*plan.whole}, [hash = plan.whole->hash] { set_whole_compiled(hash); });
-  } else if (plan.whole) {
+  launch_units(std::move(plan.units), why == CutReason::observed);
+  if (plan.whole && is_takeover_deterministic()) {
     set_whole_compiled(plan.whole->hash);
+  } else if (plan.whole) {
+    compile_whole(std::move(*plan.whole));
   }
 }
 
@@ -187,10 +171,6 @@ void cut_if_long(PendingTrace& own) {
   if (cuts) {
     launch(own, CutReason::length);
   }
-}
-
-void set_compile_at_launch(bool always) {
-  compiles_at_launch = always;
 }
 
 void set_trace_limit(int64_t nodes) {

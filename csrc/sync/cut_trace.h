@@ -15,9 +15,9 @@ enum class CutReason {
   length, // it is long; the next calls belong to the same trace
 };
 
-// Launches all pending values of a trace. Builds and enqueues the programs; does not wait for their
-// results. Throws if launches are forbidden, in a forked process, or the error of an earlier
-// program. Must not be called under the recorder's lock.
+// Launches all pending values of a trace. Does not wait for their results. Throws if launches are
+// forbidden, in a forked process, or as `launch_units` (compile/compile_queue.h). Must not be
+// called under the recorder's lock.
 void launch(PendingTrace& pending, CutReason why);
 
 // Launches the calling thread's trace and the traces of ended threads. With `wait`, waits until all
@@ -42,9 +42,6 @@ Trace trace_of_pending(const std::vector<Value>& values);
 // Launches the thread's trace if it is longer than the limit, or if its loop is to be cut here
 // (graph/loop_detector.h). Must not be called under the recorder's lock.
 void cut_if_long(PendingTrace& own = pending_trace());
-// Sets whether the launching thread always compiles, for tools that inspect its stack during
-// compilation.
-void set_compile_at_launch(bool always);
 // Sets the trace's maximum number of calls; 0 for no limit. Throws ValueError if negative.
 void set_trace_limit(int64_t nodes);
 

@@ -97,7 +97,7 @@ struct FtmIrBuilder final : lazy::IrBuilder {
 class FtmBackend final : public lazy::BackendImplInterface {
  public:
   void PrepareToExit() const override {
-    stop_compile_thread();
+    stop_compile_threads();
     stop_launcher(/*patience=*/std::chrono::seconds(10));
   }
   void SetRngSeed(size_t seed) const override {

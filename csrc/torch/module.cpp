@@ -73,13 +73,10 @@ void set_native_ops(const py::dict& native_ops) {
 
 void init(
     const py::dict& native_ops, const std::string& machine_library, int cores, bool checked,
-    uint64_t instruction_limit, const py::object& compile, const py::object& announce) {
+    uint64_t instruction_limit, const py::object& compile) {
   set_native_ops(native_ops);
   set_checked(checked);
-  const auto pointer = [](const py::object& function) {
-    return function.is_none() ? nullptr : function.ptr();
-  };
-  set_compile_functions(pointer(compile), pointer(announce));
+  set_compile_function(compile.is_none() ? nullptr : compile.ptr());
   if (!machine_library.empty()) {
     open_machine(machine_library, cores, checked, instruction_limit);
   }
@@ -183,8 +180,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   const auto no_gil = py::call_guard<GilRelease>();
   m.def(
       "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"),
-      py::arg("checked"), py::arg("instruction_limit"), py::arg("compile_fn"),
-      py::arg("announce_fn"));
+      py::arg("checked"), py::arg("instruction_limit"), py::arg("compile_fn"));
   m.def("_run_backward", &run_backward);
   m.def("_begin_step", without_gil<&ftm::begin_step>());
   m.def("_end_step", without_gil<&ftm::end_step>(), py::arg("optimizer"));
@@ -197,7 +193,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       [](double patience) {
         wait_for_autograd();
         begin_shutdown();
-        stop_compile_thread();
+        stop_compile_threads();
         stop_launcher(std::chrono::milliseconds(static_cast<int64_t>(1000 * patience)));
       },
       py::arg("patience"), no_gil);
@@ -257,6 +253,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops), py::arg("native_ops"));
   m.def("_set_strict", &set_strict);
   m.def("_set_compile_at_launch", &set_compile_at_launch);
+  m.def("_set_compile_threads", torch::wrap_pybind_function(&set_compile_threads));
   m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));
   m.def("_set_loop_length", torch::wrap_pybind_function([](int64_t calls) {
           set_loop_length(calls);

@@ -32,7 +32,6 @@ from ftm_lazy.compile import dump
 from ftm_lazy.compile.compile_stats import CompileEvent, CompileStats
 from ftm_lazy.compile.disk_cache import CacheKey, DiskCache, FunctionStore
 from ftm_lazy.compile.interrupts import is_from_signal_handler
-from ftm_lazy.compile.lookahead import Lookahead
 from ftm_lazy.compile.recorded_trace import RecordedSymbols, trace_of, with_symbols
 from ftm_lazy.compile.worker import CompileError, WorkerError
 from ftm_lazy.compile.worker_pool import WorkerPool
@@ -57,7 +56,6 @@ class CompileRequest:
         whole: A number shared by all pieces of one trace; 0 for a trace that is not split.
         refused: Why the machine rejected the image of the previous call for this trace. That image
             is not taken from the cache again.
-        hash: The recorder's structural hash of the trace; empty if another caller made the request.
     """
 
     trace: Trace
@@ -67,12 +65,6 @@ class CompileRequest:
     any_size: bool = False
     whole: int = 0
     refused: str = ""
-    hash: bytes = b""
-
-    @property
-    def key(self) -> bytes | str:
-        """The key of the request in this process. The text would cost 2 us for each operation."""
-        return self.hash or self.text
 
     @functools.cached_property
     def text(self) -> str:
@@ -120,7 +112,14 @@ class CompileClient:
             progress=values.progress,
             functions=FunctionStore(self._cache, self._compiler_hash) if values.cache_dir else None,
         )
-        self._ahead = Lookahead(self._find_or_compile, len(self._workers) - 1)
+
+    @property
+    def threads(self) -> int:
+        """How many threads may call `get_or_compile` at a time: one for each compiler process.
+
+        With dumps it is one, since they are numbered in the order of the requests.
+        """
+        return 1 if self._settings.dump is not None else len(self._workers)
 
     def prepare(self) -> None:
         """Start a compiler process if the cache is empty, so that its imports overlap."""
@@ -135,28 +134,6 @@ class CompileClient:
         """
         self._watchers.append(watcher)
         _C._set_compile_at_launch(True)
-
-    def announce(
-        self, requests: Sequence[Sequence[Any]], done: Callable[[], object] | None
-    ) -> None:
-        """Start compiling traces that the recorder will request, several in parallel.
-
-        Args:
-            requests: The fields of a `CompileRequest` each, in the order of the later calls of
-                `get_or_compile`.
-            done: Called after each trace that compiled. None if the recorder requests them at once
-                anyway.
-        """
-        if self._settings.dump is not None and done is None:
-            return  # dumps are numbered in the order of the requests
-        announced = [CompileRequest(trace_of(trace), *fields) for trace, *fields in requests]
-        self._ahead.announce(
-            [
-                (request.key, frozenset(node.op for node in request.trace.nodes), request)
-                for request in announced
-            ],
-            done,
-        )
 
     def get_or_compile(
         self, trace: Trace | _C._RecordedTrace, *fields: Any
@@ -206,16 +183,12 @@ class CompileClient:
     def _compiled(self, request: CompileRequest) -> Specialization:
         """Find or compile a program, and count and dump it."""
         begin = time.time_ns()
-        result = None
         if request.refused:
             self._discard_rejected(request)
         else:
             for watch in self._watchers:
                 watch(request.trace)
-            with contextlib.suppress(WorkerError):  # compiling it here raises the error again
-                result = self._ahead.take(request.key)
-        if result is None:
-            result = self._find_or_compile(request)
+        result = self._find_or_compile(request)
         if _C._is_profiling():
             self._log_compile(result, request, begin)
         if result.source is _Source.specialized:
@@ -240,7 +213,7 @@ class CompileClient:
         _C._add_event("compile", result.source.value + cause, line, begin, time.time_ns())
 
     def _find_or_compile(self, request: CompileRequest) -> _CompileResult:
-        """Find or compile a program without counting it: this may run on a compile thread."""
+        """Find or compile a program without counting it."""
         begin = time.perf_counter()
         trace = request.trace
         allow_dynamic = self._settings.dump is None and not request.refused

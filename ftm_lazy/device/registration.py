@@ -223,8 +223,8 @@ def _initialize() -> None:
         values.checked,
         values.instruction_limit,
         client.get_or_compile,
-        client.announce,
     )
+    _C._set_compile_threads(client.threads)
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)
     _C._set_loop_length(values.loop_length)

@@ -10,12 +10,14 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import ftm_lazy
+from ftm_lazy import _C
 from ftm_lazy.compile import compile_client
 from ftm_lazy.compile.disk_cache import DiskCache
 from ftm_lazy.compile.worker import CompileError
@@ -25,7 +27,7 @@ from ftm_lazy.compile.worker import CompileError
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.ones(1).to("ftm").tolist()
     monkeypatch.setattr(compile_client.client(), "_cache", DiskCache(None, 0))
-    monkeypatch.setattr(compile_client.client()._ahead, "_threads", 2)
+    _C._set_compile_threads(2)
     torch.ftm.empty_cache()
 
 
@@ -67,7 +69,9 @@ def compile_with(monkeypatch: pytest.MonkeyPatch, before: Callable[[str, int], N
     compile_, numbers, threads = client._compile, itertools.count(), []
 
     def compile_noted(text: str, *args: object, **kwargs: object) -> object:
-        threads.append(threading.current_thread().name)
+        threads.append(
+            Path(f"/proc/self/task/{threading.get_native_id()}/comm").read_text().strip()
+        )
         before(text, next(numbers))
         return compile_(text, *args, **kwargs)
 

@@ -53,8 +53,8 @@ class _Compiler:
         self.failures: list[str] = []
         client = compile_client.client()
         client.get_or_compile = self.get_or_compile  # type: ignore[method-assign]
-        client.announce = lambda requests, done: None  # type: ignore[method-assign]
-        client.prepare = lambda: None  # type: ignore[method-assign]
+        # called last when the device is initialized; the compiler is not for several threads
+        client.prepare = lambda: _C._set_compile_threads(1)  # type: ignore[method-assign]
 
     def begin(self, random: Random) -> None:
         """Chooses the machine of the next program."""
