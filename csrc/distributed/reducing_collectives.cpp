@@ -5,7 +5,6 @@
 #include "support/gil.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 namespace ftm {
@@ -125,7 +124,8 @@ WorkPtr GroupBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& option
 }
 
 // Exchanges the parts, and reduces those of this rank here: gloo's reduce-scatter moves twice as
-// much. `inputs` has one part for each rank and output, those of one output in a row.
+// much. `inputs` has one part for each rank and output, those of one output in a row. Parts of
+// different ranks may differ in size.
 WorkPtr GroupBackend::reduce_parts(
     std::string name, c10d::OpType type, Tensors outputs, Tensors inputs,
     const c10d::ReduceScatterOptions& options) {
@@ -137,10 +137,11 @@ WorkPtr GroupBackend::reduce_parts(
   const size_t parts = inputs.size() / outputs.size(); // `size_`, or 1 that has all
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& output = outputs[i / parts];
+    const bool is_own = parts == 1 || i % parts == static_cast<size_t>(rank_);
     TORCH_CHECK_VALUE(
-        inputs[i].numel() == (parts == 1 ? size_ : 1) * output.numel(), name, ": an input has ",
-        inputs[i].sizes(), ", its output has ", output.sizes(), ", and there are ", size_,
-        " ranks");
+        !is_own || inputs[i].numel() == (parts == 1 ? size_ : 1) * output.numel(), name,
+        ": an input has ", inputs[i].sizes(), ", its output has ", output.sizes(),
+        ", and there are ", size_, " ranks");
   }
   Collective collective{std::move(name), type, std::move(inputs), std::move(outputs)};
   set_kind(collective, "reducescatter", reduction);
@@ -156,9 +157,15 @@ WorkPtr GroupBackend::reduce_parts(
       }
       at::Tensor elements = bytes.view(results[i].scalar_type());
       reduction.prepare(elements);
-      received->push_back(at::empty_like(bytes));
-      const std::vector<int64_t> sizes(size, static_cast<int64_t>(results[i].nbytes()));
-      works.push_back(exchange(*carrier, received->back(), bytes, sizes, sizes, timeout));
+      const auto own_bytes = static_cast<int64_t>(results[i].nbytes());
+      const std::vector<int64_t> received_sizes(size, own_bytes);
+      std::vector<int64_t> sent_sizes = received_sizes;
+      for (size_t part = 0; parts != 1 && part < parts; ++part) {
+        sent_sizes[part] = static_cast<int64_t>(own[part].nbytes());
+      }
+      received->push_back(at::empty({size * own_bytes}, at::kByte));
+      works.push_back(
+          exchange(*carrier, received->back(), bytes, received_sizes, sent_sizes, timeout));
     }
     return works;
   };

@@ -72,6 +72,10 @@ check("scatter", x, [5.0 + rank] * 3)
 x = full(0.0, 2)
 dist.reduce_scatter(x, [full(mine, 2), full(10 * mine, 2)])
 check("reduce_scatter", x, [3.0 if rank == 0 else 30.0] * 2)
+for op, expected in ((dist.ReduceOp.SUM, [3.0, 30.0]), (dist.ReduceOp.AVG, [1.5, 15.0])):
+    x = full(0.0, rank + 1)
+    dist.reduce_scatter(x, [full(mine, 1), full(10 * mine, 2)], op)
+    check("uneven reduce_scatter", x, expected[rank : rank + 1] * (rank + 1))
 x = full(0.0, 2)
 dist.reduce_scatter_tensor(x, torch.arange(4.0, device=device) * mine, op=dist.ReduceOp.AVG)
 check("reduce_scatter_tensor", x, [[0.0, 1.5], [3.0, 4.5]][rank])
@@ -199,6 +203,7 @@ dist.all_reduce(full(1.0))
 for call, message in (
     (lambda: dist.all_gather([full(0.0)] * 2, full(0.0, 4)), "this rank's output has"),
     (lambda: dist.reduce_scatter_tensor(full(0.0, 2), full(0.0, 5)), "there are 2 ranks"),
+    (lambda: dist.reduce_scatter(full(0.0, 2), [full(0.0)] * 2), "there are 2 ranks"),
     (lambda: dist.all_reduce(full(1.0), dist.ReduceOp.BAND), "bitwise"),
     (lambda: torch.ones(1, device="ftm:2"), "invalid device ordinal"),
     (lambda: torch.ones(1, device="ftm:0") + torch.ones(1, device="ftm:1"), "at least two devices, ftm:0 and ftm:1"),
