@@ -46,6 +46,8 @@ EXCEPTIONS = {
     "test_batch_isend_irecv_self_nccl": _TO_ITSELF,
     "test_ddp_apply_optim_in_backward": "Adam divides by the root of squared gradients. Near zero, "
     "this amplifies a last bit that two programs round differently",
+    "test_ddp_apply_optim_in_backward_grad_as_bucket_view_false": "its training diverges: weights "
+    "reach 1e6 in five steps. This amplifies a last bit that two programs round differently",
     "test_ddp_logging_data_cpu": "PyTorch logs 'custom' for the name of each backend that is "
     "registered at run time",
     "test_ddp_profiling_torch_profiler": "the profiler has no event with the names of backend and "
