@@ -1,6 +1,7 @@
 // The parts of batch norm over several processes. Between them, torch.nn.SyncBatchNorm exchanges
 // the statistics of the processes with collectives. ATen has kernels of these ops for GPUs only.
-#include <ATen/OpMathType.h>
+#include "kernels/widened.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/var_mean.h>
@@ -12,11 +13,6 @@ namespace {
 using Optional = std::optional<at::Tensor>;
 using Two = std::tuple<at::Tensor, at::Tensor>;
 using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-
-// Statistics of 16-bit floats are float32.
-at::Tensor widened(const at::Tensor& tensor) {
-  return tensor.to(at::toOpMathType(tensor.scalar_type()));
-}
 
 // Returns the dimensions that a channel's statistics are taken over: all but the second.
 std::vector<int64_t> reduced_dims(const at::Tensor& input) {

@@ -69,6 +69,16 @@ def test_synchronized_batch_norm_is_that_of_all_batches(torchrun) -> None:
         assert float(difference) < (5e-2 if case == "bfloat16" else 5e-6), output
 
 
+def test_sharded_attention_is_that_of_one_process(torchrun) -> None:
+    """Over the sequence and over heads: results and gradients. A step is one program."""
+    output = torchrun(Path(__file__).parent / "context_parallel.py")
+    found = re.findall(r"^([01]) (\S+) (\w+) (\S+) (\d+)$", output, re.MULTILINE)
+    assert len({case[:3] for case in found}) == 24
+    for _, _, dtype, difference, programs in found:
+        assert float(difference) < (2e-2 if dtype == "bfloat16" else 5e-6), output
+        assert int(programs) == 1, output
+
+
 def test_statistics_of_constant_channels_are_finite() -> None:
     """Without eps as well, as on GPUs."""
     mean, deviation = torch.batch_norm_stats(torch.ones(2, 3, device="ftm"), 0.0)
