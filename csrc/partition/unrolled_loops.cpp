@@ -29,6 +29,7 @@ constexpr size_t kMinLayerCalls = 16;
 // The numbers of iterations that the loops with the same iteration had.
 struct IterationCounts {
   std::vector<size_t> first_trace; // of the loops in the first trace that had any
+  size_t first_total = 0; // in that trace, also outside of loops
   bool vary = false; // a later trace had another number
 };
 
@@ -45,9 +46,29 @@ struct LoopHistory {
   }
 };
 
+std::unordered_map<uint64_t, size_t> count_signatures(c10::ArrayRef<uint64_t> signatures) {
+  std::unordered_map<uint64_t, size_t> counts;
+  for (const uint64_t signature : signatures) {
+    ++counts[signature];
+  }
+  return counts;
+}
+
+// Returns how many times a trace has an iteration's calls, in any order.
+size_t count_iterations(
+    c10::ArrayRef<uint64_t> iteration, const std::unordered_map<uint64_t, size_t>& in_trace) {
+  size_t least = SIZE_MAX;
+  for (const auto& [signature, count] : count_signatures(iteration)) {
+    least = std::min(least, in_trace.at(signature) / count);
+  }
+  return least;
+}
+
 // Returns the loops whose number of iterations differs between traces. Several loops with the same
 // iteration in one trace do not vary, even if their counts differ: an optimizer's step has one for
-// each run of parameters with the same shape.
+// each run of parameters with the same shape. Nor do loops vary if a trace has the same iterations
+// in other runs: after DistributedDataParallel has rebuilt its buckets, parameters are in another
+// order.
 std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_t> signatures) {
   auto& loops = part<LoopHistory>().loops;
   if (loops.size() >= kMaxLoops) {
@@ -59,16 +80,20 @@ std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_
       keyed.emplace_back(iteration_key(signatures.slice(loop.begin, loop.period)), &loop);
     }
   }
+  const auto in_trace = count_signatures(signatures);
   std::unordered_set<uint64_t> seen_first; // in this trace
   for (const auto& [key, loop] : keyed) {
+    const size_t total = count_iterations(signatures.slice(loop->begin, loop->period), in_trace);
     if (seen_first.count(key) != 0 || loops.count(key) == 0) {
       seen_first.insert(key);
       loops[key].first_trace.push_back(loop->count());
+      loops[key].first_total = total;
     } else {
       auto& counts = loops[key];
       const auto& first = counts.first_trace;
-      counts.vary =
-          counts.vary || std::find(first.begin(), first.end(), loop->count()) == first.end();
+      const bool is_first_count =
+          std::find(first.begin(), first.end(), loop->count()) != first.end();
+      counts.vary = counts.vary || !(is_first_count || total == counts.first_total);
     }
   }
   std::vector<Loop> varying;

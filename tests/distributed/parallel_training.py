@@ -1,8 +1,8 @@
 """Trains a small model on two processes, and prints its losses and what its steps cost.
 
-``torchrun --nproc-per-node 2 parallel_training.py fsdp gpt ftm``: with DDP, FSDP2, tensor or
-pipeline parallelism (``ddp``, ``fsdp``, ``tp``, ``pp``), a GPT or a convolutional network (``gpt``,
-``cnn``), on the device or with gloo on the CPU (``ftm``, ``cpu``).
+``torchrun --nproc-per-node 2 parallel_training.py fsdp gpt ftm``: with DDP, compiled DDP, FSDP2,
+tensor or pipeline parallelism (``ddp``, ``compiled``, ``fsdp``, ``tp``, ``pp``), a GPT or a
+convolutional network (``gpt``, ``cnn``), on the device or with gloo on the CPU (``ftm``, ``cpu``).
 """
 
 from __future__ import annotations
@@ -96,8 +96,10 @@ def main(way: str, name: str, device_type: str) -> None:
     torch.manual_seed(0)
     model = parts(name).to(device)
     forward, schedule = model, None
-    if way == "ddp":
+    if way in ("ddp", "compiled"):
         forward = nn.parallel.DistributedDataParallel(model)
+        if way == "compiled" and on_device:
+            forward = torch.compile(forward)
     elif way == "fsdp":
         for part in model:
             if list(part.parameters()):
@@ -115,7 +117,10 @@ def main(way: str, name: str, device_type: str) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=way != "tp")
     losses, costs = [], []
     for step in range(STEPS):
-        x, y = (t.to(device) for t in batch(name, step, rank if way in ("ddp", "fsdp") else 0))
+        x, y = (
+            t.to(device)
+            for t in batch(name, step, rank if way in ("ddp", "compiled", "fsdp") else 0)
+        )
         optimizer.zero_grad()
         if schedule is None:
             loss = loss_of(forward(x), y)

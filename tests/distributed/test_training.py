@@ -38,6 +38,7 @@ def _trained(output: str, rank: int) -> tuple[list[float], list[tuple[int, int]]
     [
         ("ddp", "gpt", 1),
         ("ddp", "cnn", 1),
+        ("compiled", "gpt", 1),
         ("fsdp", "gpt", 1),
         ("fsdp", "cnn", 1),
         ("tp", "gpt", 1),
@@ -50,7 +51,7 @@ def test_losses_are_those_of_gloo(torchrun, way, model, programs) -> None:
 
     After the third with DDP, which rebuilds its buckets in the second.
     """
-    first = 2 if way == "ddp" else 1
+    first = 2 if way in ("ddp", "compiled") else 1
     on_device, on_cpu = (torchrun(PROGRAM, way, model, device) for device in ("ftm", "cpu"))
     for rank in range(2):
         losses, steps = _trained(on_device, rank)

@@ -168,6 +168,16 @@ def test_loops_of_one_trace_may_have_different_counts(x: Tensor) -> None:
     assert counters("unrolled") == [1]
 
 
+def test_iterations_of_one_trace_may_form_other_runs(x: Tensor) -> None:
+    """As an optimizer's step after DistributedDataParallel has rebuilt its buckets, which changes
+    the order of parameters."""
+    for first, second in ((6, 9), (7, 8)):
+        iterated(iterated(x, first).relu().log1p(), second).tolist()
+    assert counters("unrolled") == [0] and _C._program_count() == 2
+    iterated(iterated(x, 7).relu().log1p(), 9).tolist()
+    assert counters("unrolled") == [1]
+
+
 def test_a_trace_launched_again_and_again_becomes_one_program(x: Tensor) -> None:
     iterated(x, 10).tolist()
     launches, end = [], time.monotonic() + 60
