@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,8 @@ from midend.trace_programs import M7032, after, assembly, check, convolution, li
 
 TOLERANCE = {"f32": 1e-4, "f64": 1e-10, "bf16": 5e-2, "f16": 5e-3}
 
-SHAPES = {  # images, channels, filters, size of the image, window, stride, padding, dilation
+SHAPES: dict[str, tuple[Any, ...]] = {
+    # images, channels, filters, size of the image, window, stride, padding, dilation, groups (1)
     "3x3": (3, 7, 20, (9, 11), (3, 3), (1, 1), (1, 1), (1, 1)),
     "3x3 by 2": (5, 7, 11, (14, 18), (3, 3), (2, 2), (1, 1), (1, 1)),
     "odd sizes": (2, 5, 9, (15, 13), (3, 3), (2, 2), (1, 1), (1, 1)),
@@ -41,17 +43,32 @@ SHAPES = {  # images, channels, filters, size of the image, window, stride, padd
     "7x7 by 2, large": (1, 2, 5, (134, 130), (7, 7), (2, 2), (3, 3), (1, 1)),
     "few windows": (16, 64, 128, (4, 4), (3, 3), (2, 2), (1, 1), (1, 1)),
     "pixels that no window sees": (2, 3, 4, (11, 12), (3, 3), (2, 4), (0, 0), (1, 1)),
+    "two groups": (3, 8, 12, (14, 18), (3, 3), (2, 2), (1, 1), (1, 1), 2),
+    "groups of more than a block": (2, 64, 128, (20, 20), (5, 4), (3, 2), (2, 0), (1, 1), 2),
+    "groups of few windows": (3, 128, 128, (4, 4), (3, 3), (2, 2), (1, 1), (1, 1), 4),
+    "depthwise": (2, 6, 6, (14, 11), (3, 3), (2, 2), (1, 1), (1, 1), 6),
+}
+VOLUMES: dict[str, tuple[Any, ...]] = {
+    "2x2x2 by 2": (2, 6, 20, (8, 10, 8), (2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 1, 1)),
+    "3x3x3 by 2": (2, 7, 20, (7, 9, 9), (3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1)),
+    "groups": (2, 6, 8, (8, 6, 9), (3, 2, 3), (2, 2, 2), (1, 0, 1), (1, 1, 1), 2),
+    "planes that no tap sees": (1, 6, 4, (13, 6, 9), (2, 2, 2), (3, 2, 2), (0, 0, 0), (1, 1, 1)),
+    "a depth without a stride": (2, 5, 9, (6, 8, 9), (3, 3, 3), (1, 2, 2), (1, 1, 1), (1, 1, 1)),
+    "taps two planes apart": (1, 6, 4, (12, 12, 12), (3, 3, 3), (2, 2, 2), (2, 1, 1), (2, 1, 1)),
+    "taps of the depth alone": (2, 6, 4, (8, 4, 4), (4, 1, 1), (2, 2, 2), (1, 0, 0), (1, 1, 1)),
+    "narrower than the stride": (2, 4, 6, (2, 1, 9), (3, 3, 3), (3, 3, 3), (1, 1, 1), (1, 1, 1)),
 }
 
 
-def where(name: str) -> dict[str, tuple[int, int]]:
-    return dict(zip(("stride", "padding", "dilation"), SHAPES[name][5:], strict=True))
+def where(name: str) -> dict[str, Any]:
+    numbers = (SHAPES | VOLUMES)[name][5:]
+    return dict(zip(("stride", "padding", "dilation", "groups"), numbers, strict=False))
 
 
 def gradient(name: str, dtype: str = "f32", transposed: bool = False) -> Program:
     """An input's gradient or a transposed convolution."""
     direction = "transposed" if transposed else "input"
-    return convolution(direction, *SHAPES[name][:5], dtype=dtype, **where(name))
+    return convolution(direction, *(SHAPES | VOLUMES)[name][:5], dtype=dtype, **where(name))
 
 
 def run(program: Program, cores: int, machine: str = "m7032", folds: bool = True) -> None:
@@ -72,6 +89,26 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", SHAPES)
 def test_gradient_of_the_input(name: str, cores: int) -> None:
     run(gradient(name), cores)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("cores", [1, 3, 8])
+@pytest.mark.parametrize("name", VOLUMES)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_volumes(name: str, cores: int, transposed: bool) -> None:
+    run(gradient(name, transposed=transposed), cores)
+
+
+@pytest.mark.parametrize("name", VOLUMES)
+def test_volumes_by_phases(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch, conv_transpose="phases")
+    run(gradient(name, "f64"), 2, folds=False)
+
+
+def test_parts_of_a_volume_are_stored_where_they_belong() -> None:
+    """One kernel for each phase of the depth, and no copy."""
+    text = assembly(gradient("2x2x2 by 2"))
+    assert text.count("@func ") == 2 + 1, "the kernels and main"
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -160,9 +197,7 @@ def square(direction: str, side: int, window: int, stride: int, groups: int = 1)
     return convolution(direction, 16, 64, 128, *sizes, **given)
 
 
-@pytest.mark.parametrize(
-    "arguments", [("forward", 28, 3, 2), ("forward", 28, 3, 1), ("input", 28, 3, 2, 2)]
-)
+@pytest.mark.parametrize("arguments", [("forward", 28, 3, 2), ("forward", 28, 3, 1)])
 def test_what_is_no_transposed_convolution_stays(arguments: tuple[str, int, int, int]) -> None:
     assert not folded(square(*arguments))
 

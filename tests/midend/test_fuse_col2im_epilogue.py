@@ -37,7 +37,8 @@ def masked(
     """
     n, c, f, size, window, *_ = SHAPES[name]
     program = Program(dtype)
-    x, w = program.random(n, c, *size), program.random(f, c, *window)
+    groups = where(name).get("groups", 1)
+    x, w = program.random(n, c, *size), program.random(f, c // groups, *window)
     other = program.random(*((1, c, 1, 1) if scaled else (n, c, *size)))
     for place, number in enumerate(numbers):
         other.exact.view(-1)[5 * place] = number

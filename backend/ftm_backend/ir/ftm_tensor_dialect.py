@@ -148,10 +148,12 @@ class Sort(FTM.Operation, name="sort"):
 class ConvTranspose(FTM.Operation, name="conv_transpose"):
     """The transposed convolution of ``x`` by ``weight``.
 
-    x: tensor<NxFxOxPxT>, weight: tensor<FxCxKxLxT>, result: tensor<NxCxHxWxU>, where U is the type
-    of sums of T. Window (o, p) adds ``x[n, f, o, p] * weight[f, c, k, l]`` to
-    ``result[n, c, o * stride + k * dilation - padding, ...]`` if that is in bounds. stride,
-    dilation, padding: one number per spatial dimension, such as "2,2". Before pass
+    x: tensor<NxGFxOxPxT>, weight: tensor<GFxCxKxLxT>, result: tensor<NxGCxHxWxU>, for G groups of F
+    filters and C channels, where U is the type of sums of T. In each group, window (o, p) adds
+    ``x[n, f, o, p] * weight[f, c, k, l]`` to ``result[n, c, o * stride + k * dilation - padding,
+    ...]`` if that is in bounds. x and result may have a dimension more behind the channels, whose
+    planes are computed separately. stride, dilation, padding: one number per spatial dimension,
+    such as "2,2". Before pass
     ``choose-algorithm``, ``expansion`` is the same tensor, computed by convolutions.
     """
 

@@ -21,7 +21,7 @@ Correlate = Callable[[StridedValue, StridedValue, Sequence[int]], StridedValue]
 
 
 @dataclass(frozen=True)
-class _Phase:
+class Phase:
     """One phase in one dimension.
 
     Attributes:
@@ -44,14 +44,19 @@ class _Phase:
         return self.start + self.spacing * (self.count - 1)
 
 
-def _phase(r: int, stride: int, padding: int, dilation: int, taps: int) -> _Phase | None:
+def phases_of(stride: int, padding: int, dilation: int, taps: int) -> list[Phase | None]:
+    """Return the phases of a dimension; None for those to which no tap contributes."""
+    return [_phase(r, stride, padding, dilation, taps) for r in range(stride)]
+
+
+def _phase(r: int, stride: int, padding: int, dilation: int, taps: int) -> Phase | None:
     """Return phase `r` of a dimension, or None if no tap contributes to it."""
     common = gcd(dilation, stride)
     step, spacing = stride // common, dilation // common
     for first in range(min(step, taps)):
         if (r + padding - dilation * first) % stride == 0:
             count = (taps - first + step - 1) // step
-            return _Phase(
+            return Phase(
                 first,
                 step,
                 count,
@@ -88,8 +93,7 @@ def interleaved_phases(
     """
     taps = weight.shape[2:]
     phases_by_dim = [
-        [_phase(r, s, p, d, k) for r in range(s)]
-        for s, p, d, k in zip(stride, padding, dilation, taps, strict=True)
+        phases_of(*numbers) for numbers in zip(stride, padding, dilation, taps, strict=True)
     ]
     phases_with_taps = [
         [phase for phase in phases if phase is not None] for phases in phases_by_dim
@@ -102,7 +106,7 @@ def interleaved_phases(
     ]
     bordered = b.pad(x, [0, 0, *low], [0, 0, *high], 0)
 
-    def dense(phases: Sequence[_Phase]) -> StridedValue:
+    def dense(phases: Sequence[Phase]) -> StridedValue:
         """Return all elements of one phase in each dimension, [N,C,*steps]."""
         part = bordered
         for dim, (phase, before, count) in enumerate(zip(phases, low, steps, strict=True), start=2):
@@ -112,7 +116,7 @@ def interleaved_phases(
     return _interleaved(b, phases_by_dim, (x.shape[0], weight.shape[0], *size), dense)
 
 
-def _some_taps(b: LinalgBuilder, weight: StridedValue, phases: Sequence[_Phase]) -> StridedValue:
+def _some_taps(b: LinalgBuilder, weight: StridedValue, phases: Sequence[Phase]) -> StridedValue:
     """Return the taps of the phases as a dense tensor, last tap first."""
     shape = (*weight.shape[:2], *(phase.count for phase in phases))
     index = [
@@ -134,9 +138,9 @@ def _some_taps(b: LinalgBuilder, weight: StridedValue, phases: Sequence[_Phase])
 
 def _interleaved(
     b: LinalgBuilder,
-    phases_by_dim: Sequence[Sequence[_Phase | None]],
+    phases_by_dim: Sequence[Sequence[Phase | None]],
     shape: Sequence[int],
-    dense: Callable[[Sequence[_Phase]], StridedValue],
+    dense: Callable[[Sequence[Phase]], StridedValue],
 ) -> StridedValue:
     """Interleave the phases into a tensor of `shape`; zeros for phases without taps.
 

@@ -10,6 +10,9 @@ from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statem
 WEIGHT_GRADIENT = "ftm.conv_2d_weight_gradient"
 """The gradient of a convolution's weights: that of its result times the windows of its input."""
 
+CONV_TRANSPOSE = "ftm.conv_transpose"
+"""A transposed convolution: the gradient of a convolution's input."""
+
 Spec = tuple[str, tuple[str, str, str], str]
 """Loops, dimensions of the two operands and of the result, and reduced loops."""
 

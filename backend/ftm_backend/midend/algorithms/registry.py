@@ -6,7 +6,7 @@ To add an algorithm, write a module with an `Algorithm`, and add it here and to
 
 from __future__ import annotations
 
-from ftm_backend.ir.linalg.named_ops import WEIGHT_GRADIENT
+from ftm_backend.ir.linalg.named_ops import CONV_TRANSPOSE, WEIGHT_GRADIENT
 from ftm_backend.midend.algorithms.algorithm import NamedOperation
 from ftm_backend.midend.algorithms.conv2d_im2col import IM2COL
 from ftm_backend.midend.algorithms.conv2d_winograd import WINOGRAD_2X2, WINOGRAD_4X4
@@ -21,7 +21,7 @@ CONVOLUTION = NamedOperation("conv2d", (IM2COL, WINOGRAD_2X2, WINOGRAD_4X4), ope
 """Convolutions, also of groups of channels."""
 
 NAMED_OPERATIONS: dict[str, NamedOperation] = {
-    "ftm.conv_transpose": NamedOperation(
+    CONV_TRANSPOSE: NamedOperation(
         "conv-transpose",
         (
             PHASES,

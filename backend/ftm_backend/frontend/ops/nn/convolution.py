@@ -15,10 +15,11 @@ from ftm_backend.frontend.named_op_builder import contraction
 from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
-from ftm_backend.frontend.oplib.subpixel_convolution import interleaved_phases
+from ftm_backend.frontend.oplib.subpixel_convolution import interleaved_phases, phases_of
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.ir.linalg.named_ops import WEIGHT_GRADIENT
+from ftm_backend.ir.linalg.named_ops import CONV_TRANSPOSE, WEIGHT_GRADIENT
 from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.symbolic import ceildiv
 
 recorded(
     "aten::convolution",
@@ -202,21 +203,92 @@ def _scatter_windows(
 ) -> StridedValue:
     """Transposed convolution: the adjoint of `correlate`, from x[N,F,...] to extents `size`.
 
-    In two dimensions without groups it is the named op ``ftm.conv_transpose``, with the same as
-    convolutions for machines that compute it so.
+    If it is strided, or in two dimensions, it is the named op ``ftm.conv_transpose``, with the same
+    as convolutions for machines that compute it so.
     """
+    has_taps = any(n != 1 for n in weight.shape[2:])
+    if g.dims == 3 and has_taps and g.stride[0] != 1:
+        return _by_depth(b, x, weight, g, size)
     expansion = _expanded(b, x, weight, g, size)
-    if g.dims != 2 or g.groups != 1:
-        return expansion
+    if g.dims == 3:
+        if not has_taps or g.stride == [1, 1, 1]:
+            return expansion
+        x, weight = _planes_of_taps(b, x, weight, g, size[0])
     # one tap has no dilation
-    dilation = [d if n > 1 else 1 for d, n in zip(g.dilation, weight.shape[2:], strict=True)]
-    numbers = {"stride": g.stride, "dilation": dilation, "padding": g.padding}
+    dilation = [d if n > 1 else 1 for d, n in zip(g.dilation[-2:], weight.shape[2:], strict=True)]
+    numbers = {"stride": g.stride[-2:], "dilation": dilation, "padding": g.padding[-2:]}
     return b.create(
-        "ftm.conv_transpose",
+        CONV_TRANSPOSE,
         expansion.dtype,
         expansion.shape,
         [b.tensor(x), b.tensor(weight), b.tensor(expansion)],
         {name: ",".join(map(str, pair)) for name, pair in numbers.items()},
+    )
+
+
+def _by_depth(
+    b: LinalgBuilder, x: StridedValue, weight: StridedValue, g: _Geometry, size: Sequence[int]
+) -> StridedValue:
+    """Return a transposed convolution with a stride in depth as some without.
+
+    The planes of one phase of the depth have the same taps.
+    """
+    shape = (x.shape[0], g.groups * weight.shape[1], *size)
+    strides = row_major(shape)
+    found = phases_of(g.stride[0], g.padding[0], g.dilation[0], weight.shape[2])
+    parts: list[tuple[StridedValue, Strided]] = []
+    for r, phase in enumerate(found):
+        count = ceildiv(size[0] - r, g.stride[0])
+        if phase is None or count <= 0:
+            continue
+        taps = weight.slice(2, phase.first, phase.count, phase.step)
+        stride, padding = [1, *g.stride[1:]], [phase.end, *g.padding[1:]]
+        dilation = [phase.spacing, *g.dilation[1:]]
+        dense = _Geometry(3, stride, padding, dilation, [0, 0, 0], g.groups)
+        part = _scatter_windows(b, x, taps, dense, (count, *size[1:]))
+        steps = (*strides[:2], g.stride[0] * strides[2], *strides[3:])
+        parts.append((part, Strided(part.shape, steps, r * strides[2])))
+    dtype = compute_dtype(x.dtype)
+    base = b.full(0, dtype, shape) if None in found else b.empty(dtype, shape)
+    return b.insert_slices(base, parts)
+
+
+def _planes_of_taps(
+    b: LinalgBuilder, x: StridedValue, weight: StridedValue, g: _Geometry, depth: int
+) -> tuple[StridedValue, StridedValue]:
+    """Return operands whose filters are those of all taps of the depth, which has stride 1.
+
+    Args:
+        b: The builder.
+        x: The input, [N,F,D,...].
+        weight: The filters, [F,C/groups,taps,...].
+        g: The geometry.
+        depth: Planes of the result.
+
+    Returns:
+        The planes that the taps read, [N,groups*taps*F/groups,depth,...], and the filters,
+        [groups*taps*F/groups,C/groups,...].
+    """
+    batch, filters, planes, *rest = x.shape
+    taps, each = weight.shape[2], filters // g.groups
+    shape = (batch, g.groups, taps, each, depth, *rest)
+    strides = row_major(shape)
+    parts: list[tuple[StridedValue, Strided]] = []
+    for tap in range(taps):
+        start = g.padding[0] - g.dilation[0] * tap  # the plane that the tap of the first one reads
+        first, end = max(start, 0), min(start + depth, planes)
+        if first < end:
+            read = x.slice(2, first, end - first)
+            part = b.reshape(read, (batch, g.groups, each, end - first, *rest))
+            offset = tap * strides[2] + (first - start) * strides[4]
+            parts.append((part, Strided(part.shape, (*strides[:2], *strides[3:]), offset)))
+    is_filled = sum(part.shape[3] for part, _ in parts) == taps * depth
+    stacked = b.empty(x.dtype, shape) if is_filled else b.full(0, x.dtype, shape)
+    stacked = parts[0][0] if is_filled and taps == 1 else b.insert_slices(stacked, parts)
+    split = b.reshape(weight, (g.groups, each, *weight.shape[1:])).permute((0, 3, 1, 2, 4, 5))
+    return (
+        b.reshape(stacked, (batch, taps * filters, depth, *rest)),
+        b.reshape(split, (taps * filters, weight.shape[1], *weight.shape[3:])),
     )
 
 

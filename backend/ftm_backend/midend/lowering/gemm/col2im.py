@@ -4,7 +4,8 @@
 the stride, loads weights and windows without a copy, and needs no border. A block of T holds all
 taps of some channels and all windows of some feature maps. When its sum over f is complete, col2im
 adds each element to its output element. The epilogue (bias, activation, an added gradient, the mask
-of an activation's gradient) runs before the output is stored.
+of an activation's gradient) runs before the output is stored. Groups of channels are a batch of
+such products. So are volumes, whose planes are the feature maps.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, Value
+from ftm_backend.ir.linalg.named_ops import CONV_TRANSPOSE
 from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, operations
 from ftm_backend.midend.lowering.gemm.epilogue import (
     MOST_TILES,
@@ -31,10 +33,9 @@ from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import ACCUMULATORS
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["OP", "can_follow", "geometry_of", "has_blocks", "roles_of"]
+__all__ = ["can_follow", "geometry_of", "has_blocks", "roles_of"]
 
-OP = "ftm.conv_transpose"
-_CHANNEL, _TAP, _IMAGE, _DOWN, _ACROSS, _FILTER, _ROW, _COLUMN = range(8)
+_CHANNEL, _TAP, _IMAGE, _DOWN, _ACROSS, _FILTER, _ROW, _COLUMN, _GROUP, _VOLUME = range(10)
 
 
 def can_follow(
@@ -92,7 +93,9 @@ def _epilogue(statements: Sequence[Statement]) -> Epilogue:
     x, weight = (
         Operand(tensor.value, Affine.constant(0, len(shape))) for tensor in statements[0].tensors
     )
-    over = Contraction(Statement(OP, shape, (False,) * len(shape), [], [output]), weight, x)
+    over = Contraction(
+        Statement(CONV_TRANSPOSE, shape, (False,) * len(shape), [], [output]), weight, x
+    )
     return build_epilogue(over, statements[1:])
 
 
@@ -109,7 +112,7 @@ def geometry_of(statement: Statement) -> Col2ImGeometry:
     )
     return Col2ImGeometry(
         cost_rules.Col2ImCost(
-            weight.view.sizes[2:], x.view.sizes[2:], result.value.shape[2:], stride
+            weight.view.sizes[2:], x.view.sizes[-2:], result.value.shape[-2:], stride
         ),
         dilation,
         padding,
@@ -123,31 +126,43 @@ def _form(statement: Statement, others: Sequence[Affine]) -> ContractionForm:
     """
     x, weight = (tensor.view for tensor in statement.tensors)
     (result,) = statement.results
-    feature_maps, filters, *windows = x.sizes
+    volumes, feature_maps = _volumes_and_planes(x.sizes, 1)
     _, channels, *taps = weight.sizes
-    extents = (channels, prod(taps), feature_maps, *windows, filters, *result.value.shape[2:])
-    a = (
-        weight.strides[1],
-        _common_stride(weight.sizes[2:], weight.strides[2:]),
-        0,
-        0,
-        0,
-        weight.strides[0],
-        0,
-        0,
-    )
-    b = (0, 0, x.strides[0], *x.strides[2:], x.strides[1], 0, 0)
+    groups = result.value.shape[1] // channels
+    filters, windows = x.sizes[1] // groups, x.sizes[-2:]
+    output = result.value.shape[-2:]
+    extents = (channels, prod(taps), feature_maps, *windows, filters, *output, groups, volumes)
+    tap_step = _common_stride(weight.sizes[2:], weight.strides[2:])
+    filter_step, group_step = weight.strides[0], filters * weight.strides[0]
+    a = (weight.strides[1], tap_step, 0, 0, 0, filter_step, 0, 0, group_step, 0)
+    volume_step, plane_step = _volumes_and_planes(x.strides, 0)
+    filter_step, group_step = x.strides[1], filters * x.strides[1]
+    b = (0, 0, plane_step, *x.strides[-2:], filter_step, 0, 0, group_step, volume_step)
     columns = feature_maps * prod(windows)
-    c = (prod(taps) * columns, columns, prod(windows), windows[1], 1, 0, 0, 0)
+    group = channels * prod(taps) * columns
+    block = (prod(taps) * columns, columns, prod(windows), windows[1], 1, 0, 0, 0)
+    c = (*block, group, groups * group)
     accesses = [Affine(weight.offset, a), Affine(x.offset, b), Affine(0, c)]
     for index in others:
-        feature_map, channel, row, column = index.coeffs
-        accesses.append(Affine(index.const, (channel, 0, feature_map, 0, 0, 0, row, column)))
+        volume_step, plane_step = _volumes_and_planes(index.coeffs, 0)
+        channel, group_step = index.coeffs[1], channels * index.coeffs[1]
+        steps = (channel, 0, plane_step, 0, 0, 0, *index.coeffs[-2:], group_step, volume_step)
+        accesses.append(Affine(index.const, steps))
+    batch = tuple(axis for axis in (_VOLUME, _GROUP) if extents[axis] > 1)
     m, n = (
         (outer, *(k for k in inner if extents[k] > 1))
         for outer, inner in ((_CHANNEL, (_TAP,)), (_IMAGE, (_DOWN, _ACROSS)))
     )
-    return ContractionForm(extents, (), m, n, (_FILTER,), tuple(accesses))
+    return ContractionForm(extents, batch, m, n, (_FILTER,), tuple(accesses))
+
+
+def _volumes_and_planes(each: Sequence[int], otherwise: int) -> tuple[int, int]:
+    """Return the entries of volumes and of planes, given those of all dimensions.
+
+    Without a depth, the images are the planes, and the entry of volumes is ``otherwise``.
+    """
+    first, _, *depth, _, _ = each
+    return (first, depth[0]) if depth else (otherwise, first)
 
 
 def _common_stride(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
@@ -174,14 +189,14 @@ def roles_of(statements: Sequence[Statement]) -> OperandRoles:
     operands = (Operand(weight.value, a), Operand(x.value, b))
     product = Node("arith.mulf" if "f" in accumulator else "arith.muli", accumulator)
     result_node = FunctionResult(
-        Value(accumulator, form.extents[:5]),
+        Value(accumulator, (form.extents[_VOLUME], form.extents[_GROUP], *form.extents[:_FILTER])),
         c,
         (),
         product,
         "sum",
         Node("constant", accumulator, payload=0),
     )
-    loops = tuple(n if k <= _FILTER else 1 for k, n in enumerate(form.extents))
+    loops = tuple(1 if k in (_ROW, _COLUMN) else n for k, n in enumerate(form.extents))
     contraction = Contraction(
         Statement(
             "linalg.generic",

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Operand, Statement, Value
+from ftm_backend.ir.linalg.named_ops import CONV_TRANSPOSE
 from ftm_backend.ir.linalg.strided_layout import Strided, merged
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.lowering.gemm import col2im
@@ -128,12 +129,14 @@ def match_conv_backward(
         The pair, or None if they do not read the same weights and gradient in the same order.
     """
     dx, *chain = statements
-    if dx.op != col2im.OP:
+    if dx.op != CONV_TRANSPOSE:
         return None
     gradient, weight = (tensor.value for tensor in dx.tensors)
     if dx.results[0].value.dtype != ACCUMULATORS[weight.dtype]:
         return None
     dx_form = col2im.roles_of([dx]).form
+    if dx_form.batch:
+        return None
     for dw in assign_operands(align_all(chain), machine) or ():
         if not _multiplies(dw, gradient, dx_form):
             continue

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import Statement, has_effect
+from ftm_backend.ir.linalg.named_ops import CONV_TRANSPOSE
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
-from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.loop_nest import transpose
 from ftm_backend.midend.lowering.rows import gather_scatter as rows
 from ftm_backend.midend.lowering.rows import scan
@@ -26,7 +26,7 @@ __all__ = ["FusionGroup", "place_on_cores", "single"]
 _KINDS_OF_OPS = {
     "ftm.scan": KernelKind.SCAN,
     "ftm.sort": KernelKind.SORT,
-    col2im.OP: KernelKind.COL2IM,
+    CONV_TRANSPOSE: KernelKind.COL2IM,
 }
 
 

@@ -37,7 +37,8 @@ from ftm_backend.ir.linalg.function import (
     copy_statement,
     has_effect,
 )
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.named_ops import CONV_TRANSPOSE
+from ftm_backend.ir.linalg.strided_layout import Strided, compose
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.target.presets import MachineParameters
 
@@ -106,6 +107,11 @@ def _trim(repeat: SequentialLoop, needed: set[Value]) -> None:
     repeat.results, repeat.bases = [v for v, _ in pairs], [base for _, base in pairs]
 
 
+def _stores_anywhere(statement: Statement) -> bool:
+    """Return whether the kernel of a statement can store its results as parts of other tensors."""
+    return statement.op.startswith("linalg.") or statement.op == CONV_TRANSPOSE
+
+
 class _InPlaceResolver:
     """Rewrites one function, or the body of a loop."""
 
@@ -139,12 +145,33 @@ class _InPlaceResolver:
 
     def _update(self, update: Update) -> None:
         self._own_base(update)
-        update.parts = [self._part(update, part) for part in update.parts]
+        pieces = [piece for part in update.parts for piece in self._pieces(part)]
+        update.parts = [self._part(update, piece) for piece in pieces]
+
+    def _pieces(self, part: WindowPart) -> list[WindowPart]:
+        """Return the parts of a part that is itself put together only for this update.
+
+        Their producers then store them where they belong. Returns the part if it is another value,
+        or if its parts are not strided there.
+        """
+        value, inner = part.value, part.value.value.producer
+        is_composed = isinstance(inner, Update) and not self._exists(inner.base.value)
+        if not (is_composed and value.is_whole and self._alone(value.value)):
+            return [part]
+        assert isinstance(inner, Update)
+        places = [compose(piece.place, part.place) for piece in inner.parts]
+        if None in places:
+            return [part]
+        return [
+            WindowPart(piece.value, place)
+            for piece, place in zip(inner.parts, places, strict=True)
+            if place is not None
+        ]
 
     def _part(self, update: Update, part: WindowPart) -> WindowPart:
         value = part.value
         maker = value.value.producer
-        if isinstance(maker, Statement) and maker.op.startswith("linalg.") and value.is_whole:
+        if isinstance(maker, Statement) and _stores_anywhere(maker) and value.is_whole:
             place = (
                 part.place
                 if part.place.sizes == value.value.shape
