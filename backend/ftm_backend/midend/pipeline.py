@@ -35,9 +35,6 @@ from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import (
     fuse_elementwise_producers,
 )
 from ftm_backend.midend.transforms.tensor.fuse_interior_padding import fuse_interior_padding
-from ftm_backend.midend.transforms.tensor.merge_conv_transpose_phases import (
-    merge_conv_transpose_phases,
-)
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import rematerialize_pool_inputs
 from ftm_backend.midend.transforms.tensor.split_pad import split_pad
@@ -116,14 +113,6 @@ PASSES: tuple[Pass, ...] = (
         "Choose the cheapest algorithm of each named operation, such as a transposed convolution.",
         optional=True,
         instead=take_defaults,
-    ),
-    Pass(
-        "merge-conv-transpose-phases",
-        merge_conv_transpose_phases,
-        in_place(LINALG),
-        "Merge the phases of a transposed convolution, and interleave the result on chip.",
-        optional=True,
-        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fuse-interior-padding",

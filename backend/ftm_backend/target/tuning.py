@@ -25,7 +25,6 @@ DECISIONS: dict[str, tuple[str, ...]] = {
     "fuse-pool-reduction": _FUSION,
     "fuse-gemm-reduction": _FUSION,
     "rematerialize-pool-inputs": _FUSION,
-    "merge-conv-transpose-phases": _FUSION,
     "pack-operands": ("keep", "pack"),
     "split-pad": ("keep", "split"),
 }

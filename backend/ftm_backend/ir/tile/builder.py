@@ -367,16 +367,12 @@ class TileBuilder(OperandWriter):
         """Copy a tile into another of the same element type by DMA, e.g. from GSM to AM."""
         self._emit("DCP", self._slot(x, x_slot), self._slot(y, y_slot))
 
-    def transpose(
-        self, x: TileDecl, x_slot: Index, y: TileDecl, y_slot: Index, *, zipped: bool = False
-    ) -> None:
+    def transpose(self, x: TileDecl, x_slot: Index, y: TileDecl, y_slot: Index) -> None:
         """Transpose: ``y[j][i] = x[i][j]`` over the current extents of ``x``.
 
-        ``x`` and ``y`` must not share memory. With ``zipped`` the two halves of each row of ``x``
-        are interleaved: ``y[j][2 * i + r] = x[i][r * columns / 2 + j]``.
+        ``x`` and ``y`` must not share memory.
         """
-        source, target = self._slot(x, x_slot), self._slot(y, y_slot)
-        self._emit("TRANS", source, target, suffixes=("ZIP",) if zipped else ())
+        self._emit("TRANS", self._slot(x, x_slot), self._slot(y, y_slot))
 
     def fold(
         self,

@@ -90,11 +90,6 @@ class ContractionEmitter:
         m, n = plan.m.elements, plan.n.elements
         if self.roles.col2im is not None:
             return self.roles.col2im.sides(), self.roles.col2im.max_extents(plan.m, plan.n)
-        if plan.interleave_c:
-            between = form.interleaved_axis
-            assert between is not None, "the schedule interleaves the halves of C's columns"
-            columns = tuple(axis for axis in form.n if axis != between)
-            return (columns, (*form.m, between)), (n // 2, 2 * m)
         return ((form.n, form.m), (n, m)) if plan.transpose_c else ((form.m, form.n), (m, n))
 
     # --- parts of a loop
@@ -145,4 +140,4 @@ class ContractionEmitter:
             operands = col2im.instruction(self.blocks, slices)
             b.fold(self.c_tile, slot, *operands, self.c_result, result)
         else:
-            b.transpose(self.c_tile, slot, self.c_result, result, zipped=self.plan.interleave_c)
+            b.transpose(self.c_tile, slot, self.c_result, result)

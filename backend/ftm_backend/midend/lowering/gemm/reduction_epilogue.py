@@ -127,7 +127,7 @@ def _sides(roles: OperandRoles, plan: Schedule) -> tuple[tuple[int, ...], tuple[
 
 def _has_plain_blocks(plan: Schedule | None) -> bool:
     """Whether blocks of C are rows and columns of the result, or of its transpose."""
-    return plan is not None and plan.depth > 1 and not (plan.interleave_c or plan.col2im_c)
+    return plan is not None and plan.depth > 1 and not plan.col2im_c
 
 
 def partial_sums_of(roles: OperandRoles) -> PartialSums | None:

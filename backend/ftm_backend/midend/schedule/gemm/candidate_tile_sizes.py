@@ -102,9 +102,6 @@ def cuts_of(
             (shares, columns),
             sampling.growth,
         )
-    if problem.interleaved:  # both halves of a block, and all dimensions inside them
-        *outside, halves, inside = problem.n
-        n = (TileCut(len(outside), halves, halves * inside, prod(outside)),)
     if problem.sums:
         m, n = (
             (_even_cuts(m, problem.m), n) if problem.transpose_c else (m, _even_cuts(n, problem.n))

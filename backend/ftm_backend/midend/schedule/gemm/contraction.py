@@ -21,7 +21,7 @@ ow`` of a 1x1 convolution are one axis.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement
@@ -158,29 +158,6 @@ class ContractionForm:
     def sizes(self, group: Sequence[int]) -> tuple[int, ...]:
         """Return the extents of a group's axes, outermost first."""
         return tuple(self.extents[axis] for axis in group)
-
-    @property
-    def interleaved_axis(self) -> int | None:
-        """The axis of n with extent 2 that interleaves C's columns, or None.
-
-        Such an axis has stride 1 in C, and m's innermost axis has stride 2: C is stored as ``...
-        [m][2]``, as where two sub-pixel phases of a transposed convolution share a row.
-        """
-        c = self.accesses[2].coeffs
-        if not self.m or len(self.n) < 2 or size_hint(c[self.m[-1]]) != 2:
-            return None
-        return next(
-            (k for k in self.n if size_hint(c[k]) == 1 and size_hint(self.extents[k]) == 2), None
-        )
-
-    def with_interleaved_columns(self) -> ContractionForm:
-        """Move the interleaved axis next to n's innermost axis.
-
-        A block then holds the columns of both halves.
-        """
-        between = self.interleaved_axis
-        others = [k for k in self.n if k != between]
-        return self if between is None else replace(self, n=(*others[:-1], between, *others[-1:]))
 
     def swapped(self) -> ContractionForm:
         """Return the transposed contraction: A and B exchanged, and m and n."""

@@ -53,8 +53,6 @@ __all__ = [
 
 MAX_UNUSED_COLUMNS = 0.1
 """Fraction of the micro-kernel's columns that may be unused while n still counts as filling it."""
-MOST_INTERLEAVED = 1024
-"""Most columns of a block with interleaved halves: a block holds all columns of C."""
 GAP_DIVISOR = 4
 """Gaps up to a granule divided by this are loaded together with the elements around them."""
 
@@ -71,7 +69,6 @@ class OperandRoles:
         b: The operand in the role of B.
         swapped: Whether A is the second operand, so that C is computed transposed.
         windows: Window box of A if its rows overlap in memory; see ``im2col_operand.windows``.
-        interleaved: Whether the halves of C's columns are interleaved while C is transposed.
         col2im: How C's windows are summed before it is stored; see ``lowering.gemm.col2im``.
         prologue: The fused prologue: computes A if A has ``windows``, else B.
         sums: Partial sums of the stored block; see ``reduction_epilogue``.
@@ -85,7 +82,6 @@ class OperandRoles:
     b: Operand
     swapped: bool = False
     windows: tuple[WindowSide, ...] = ()
-    interleaved: bool = False
     col2im: Col2Im | None = None
     prologue: OperandPrologue | None = None
     sums: tuple[Statement, ...] = ()
@@ -212,7 +208,6 @@ def problem_of(roles: OperandRoles, machine: MachineParameters, sums: int = 0) -
         c=_stored_c(roles),
         accumulator=contraction.accumulator,
         depth=2 if machine.uses_panels and 0 not in k else 1,
-        interleaved=roles.interleaved,
         epilogue=epilogue_traffic(roles.epilogue, machine),
         a_windows=roles.windows,
         sums=sums,
@@ -240,12 +235,7 @@ def _stored_c(roles: OperandRoles) -> OperandTraffic:
         return OperandTraffic(accumulator, (1, 1))
     stores = [store.index for output in roles.epilogue.outputs[:1] for store in output.stores]
     access = roles.access(stores[0]) if stores else form.accesses[2]
-    rows, columns = form.m, form.n
-    if roles.interleaved:
-        between = form.interleaved_axis
-        rows = (*rows, *(axis for axis in columns if axis == between))
-        columns = tuple(axis for axis in columns if axis != between)
-    return form.operand(access, accumulator, rows, columns)
+    return form.operand(access, accumulator, form.m, form.n)
 
 
 def _prologue_traffic(prologue: OperandPrologue, machine: MachineParameters) -> PrologueTraffic:
@@ -283,9 +273,7 @@ def find_schedule(
         return None if both is None or producers else both[0]
     if producers:
         return cheapest_roles(_with_legal_prologue(both), machine)
-    return cheapest_roles(_interleaved(both, machine), machine) or _cheapest(
-        _worth_planning(both, machine, sums), machine
-    )
+    return _cheapest(_worth_planning(both, machine, sums), machine)
 
 
 def with_schedule(
@@ -305,16 +293,13 @@ def with_schedule(
     both = assign_operands(statements, machine, producers)
     if both is None:
         return None
-    roles = both[chosen.swapped]
-    if chosen.interleave_c:
-        roles = _interleave(roles)
-    return replace(roles, plan=chosen)
+    return replace(both[chosen.swapped], plan=chosen)
 
 
 def cycles_lower_bound(statements: Sequence[Statement], machine: MachineParameters) -> float:
     """Return a lower bound of the cycles of all schedules; 0 if there is no simple one."""
     both = assign_operands(statements, machine)
-    if both is None or both[0].is_empty or both[0].form.interleaved_axis is not None:
+    if both is None or both[0].is_empty:
         return 0.0
     worth = _worth_planning(both, machine)
     return min(planner.lower_bound(problem, machine) for _, problem in worth)
@@ -341,7 +326,7 @@ def _cheapest(
 def _with_legal_prologue(both: tuple[OperandRoles, OperandRoles]) -> list[OperandRoles]:
     """Return the assignments whose prologue can be computed block by block, first that of A."""
     form = both[0].form
-    if both[0].epilogue.positions or form.interleaved_axis is not None or 0 in form.sizes(form.k):
+    if both[0].epilogue.positions or 0 in form.sizes(form.k):
         return []
     ordered = sorted(both, key=lambda roles: not roles.computes_a)
     return [roles for roles in ordered if _supports_prologue(roles)]
@@ -384,20 +369,3 @@ def _is_well_laid_out(problem: TilingProblem, machine: MachineParameters) -> boo
     return n >= (1 - MAX_UNUSED_COLUMNS) * columns and all(
         x.runs[1] >= lanes for x in (problem.b, problem.c)
     )
-
-
-def _interleaved(
-    both: tuple[OperandRoles, OperandRoles], machine: MachineParameters
-) -> list[OperandRoles]:
-    """Return the assignments that interleave two column halves while C is transposed."""
-    form = both[0].form
-    if not machine.uses_panels or 0 in form.sizes(form.k):
-        return []
-    halves = [_interleave(roles) for roles in both if roles.form.interleaved_axis is not None]
-    return [
-        roles for roles in halves if prod(roles.form.sizes(roles.form.n[-2:])) <= MOST_INTERLEAVED
-    ]
-
-
-def _interleave(roles: OperandRoles) -> OperandRoles:
-    return replace(roles, form=roles.form.with_interleaved_columns(), interleaved=True)

@@ -7,7 +7,6 @@ core for as few partial blocks as the partition allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import axis
 from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
@@ -59,14 +58,6 @@ class BlockExtents:
         """Set ``last_fraction`` and ``mean`` if the busiest core has ``blocks`` blocks."""
         self.last_fraction = blocks // self.period / blocks
         self.mean = self.mean_of(lambda elements: elements)
-
-    def scaled(self, factor: float) -> BlockExtents:
-        """Return a copy with all extents multiplied by ``factor``."""
-        result = copy(self)
-        result.full = self.full * factor
-        result.last = self.last * factor
-        result.mean = self.mean * factor
-        return result
 
     def mean_of(self, cost: Callable[[Numbers], Numbers]) -> Numbers:
         """Return the mean over the busiest core's blocks of a cost."""

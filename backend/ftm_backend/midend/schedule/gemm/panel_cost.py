@@ -327,7 +327,6 @@ class PricedPlan:
             split_rows=g.split_rows and (choice.share == "b" or choice.b_in_gsm),
             c_buffers=pick(self.rings),
             transpose_c=self.problem.transpose_c,
-            interleave_c=self.problem.interleaved,
             col2im_c=self.problem.col2im is not None,
             deferred_chunks=pick(g.deferred_chunks) if pick(self.deferred_chunks) else 0,
             cycles=self.best[number] / (GSM_PENALTY if choice.b_in_gsm else 1.0),

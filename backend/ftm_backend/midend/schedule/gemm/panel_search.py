@@ -124,7 +124,7 @@ def _may_split(problem: TilingProblem, machine: MachineParameters, limit: float)
     It saves nothing if compute at peak takes most of the ``limit``. For a short problem it saves
     less than the search takes, unless k is long and C small.
     """
-    if not problem.can_split_k or problem.col2im is not None or problem.interleaved:
+    if not problem.can_split_k or problem.col2im is not None:
         return False
     c, k = prod(problem.m) * prod(problem.n), prod(problem.k)
     peak = prod(problem.batch) * c * k / _peak(problem, machine) / machine.cores

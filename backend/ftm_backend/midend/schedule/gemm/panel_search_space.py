@@ -216,9 +216,8 @@ class PanelSearchSpace:
             self.elements_c: Numbers = 0.0
             stored = channels * elements
         else:
-            sides = (m.scaled(2), n.scaled(0.5)) if p.interleaved else (m, n)
             self.moved_c, self.elements_c = operand_traffic(
-                self.machine, p.c, *sides, self.transpose_c
+                self.machine, p.c, m, n, self.transpose_c
             )
             stored = m.mean * n.mean
         c_layout_elements = p.epilogue.c_layout_bytes / ELEMENT_BYTES[p.c.dtype]
@@ -296,9 +295,7 @@ class PanelSearchSpace:
                 machine, p.accumulator, p.col2im.shape, rows, elements
             )
         elif self.transpose_c:
-            transforming = cost_rules.transpose_cycles(
-                machine, p.accumulator, m.mean, n.mean, p.interleaved
-            )
+            transforming = cost_rules.transpose_cycles(machine, p.accumulator, m.mean, n.mean)
         if p.sums:
             sides = (n.mean, m.mean) if self.transpose_c else (m.mean, n.mean)
             transforming = transforming + sums_cycles(machine, p, *sides)

@@ -94,8 +94,6 @@ class Schedule:
     """Buffers of C's panel: with 2, the next panel starts while this one is stored."""
     transpose_c: bool = False
     """Whether C is transposed before it is stored."""
-    interleave_c: bool = False
-    """Whether the halves of C's columns are interleaved while it is transposed."""
     col2im_c: bool = False
     """Whether C goes through col2im before it is stored, instead of being transposed."""
     deferred_chunks: int = 0

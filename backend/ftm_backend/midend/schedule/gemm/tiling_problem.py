@@ -130,11 +130,6 @@ class TilingProblem:
     """Number of partial sums of each row of a block (fused reductions)."""
     a_windows: tuple[WindowSide, ...] = ()
     """Sides of A's window box, if its rows overlap. Positions count the dimensions of m, then k."""
-    interleaved: bool = False
-    """Whether n's last dimension but one has extent 2 and interleaves C's columns.
-
-    ``c`` then has this dimension in m.
-    """
     col2im: Col2ImGeometry | None = None
     """Geometry of a fused col2im: m is (channel, tap) and n is (feature map, window).
 
@@ -164,7 +159,7 @@ class TilingProblem:
     def transpose_c(self) -> bool:
         """Whether C is transposed before it is stored."""
         is_transposed = self.c.runs[1] == 0 and self.c.runs[0] > 0
-        return self.interleaved or self.col2im is not None or is_transposed
+        return self.col2im is not None or is_transposed
 
     @property
     def entries(self) -> int:
