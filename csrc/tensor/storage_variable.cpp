@@ -88,7 +88,9 @@ Variable::~Variable() {
 }
 
 void Variable::set_value(Value value, PendingTrace& own) {
-  state.rewritten = state.rewritten || (state.ir_value.node && trace_node(state.ir_value).is_data);
+  const bool overwrites_state = state.ir_value.node && (trace_node(state.ir_value).is_data ||
+                                                        own.step.recorded.contains(next_call()));
+  state.rewritten = state.rewritten || overwrites_state;
   const bool pending = value.node && !trace_node(value).is_data;
   if (pending && !capturing) { // captured calls belong to no pending trace
     move_to_trace(state, own);

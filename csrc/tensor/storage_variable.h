@@ -23,8 +23,9 @@ struct VariableData final : torch::lazy::LazyTensor::Data {
   const c10::DeviceIndex device;
   BufferPtr old_buffer; // while pending: the last computed value, restored if the program fails
   uint64_t step = 0; // number of the optimizer step that last overwrote a computed value
-  bool rewritten =
-      false; // a computed value was overwritten, so this is state (a parameter, a cache)
+  // This is state (a parameter, a cache): a computed value was overwritten, or an optimizer's step
+  // overwrote a value.
+  bool rewritten = false;
   PendingTrace* trace = nullptr; // the trace in which the value is pending, or null
   VariableData* previous = nullptr; // in that trace's list
   VariableData* next = nullptr;

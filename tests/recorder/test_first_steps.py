@@ -140,6 +140,26 @@ def test_a_step_that_fails_and_one_that_reads() -> None:
     torch.testing.assert_close(made, steps(expected, other, 3, "cpu"), rtol=1e-3, atol=1e-3)
 
 
+def test_parameters_in_a_part_of_storage_make_no_program_after_the_second_step() -> None:
+    """As FSDP pads a shard: the parameter is pending, with its storage, when the first step ends."""
+    x = torch.linspace(-1, 1, 64).reshape(2, 32)
+
+    def train(device: str) -> tuple[Tensor, list[int]]:
+        storage = torch.zeros(31 * 32, device=device)
+        parameter = nn.Parameter(storage[: 30 * 32].view(30, 32))
+        optimizer, given, made = torch.optim.Adam([parameter], lr=1e-2), x.to(device), []
+        for _ in range(4):
+            optimizer.zero_grad()
+            (given @ parameter.t() - 1).square().sum().backward()
+            optimizer.step()
+            made.append(programs() if device == "ftm" else 0)
+        return parameter.detach().cpu(), made
+
+    trained, made = train("ftm")
+    assert made[1:] == [made[1]] * 3
+    torch.testing.assert_close(trained, train("cpu")[0], rtol=1e-4, atol=1e-5)
+
+
 def test_what_a_program_fills_for_itself_stays_in_it() -> None:
     net = nn.Linear(4, 4).to("ftm")
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
