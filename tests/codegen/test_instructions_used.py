@@ -95,6 +95,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], list[torch.Tensor]]]]
         lambda x, w: F.conv2d(x, w, stride=2, padding=1),
         lambda: tensors((2, 3, 16, 16), (8, 3, 3, 3)),
     ),
+    "convolutions of many channels": (
+        lambda x, w: F.conv2d(x, w, padding=1),
+        lambda: tensors((2, 32, 28, 28), (16, 32, 3, 3)),
+    ),
     "gradients of convolutions": (
         lambda gradient, x, weight: torch.ops.aten.convolution_backward(
             gradient,

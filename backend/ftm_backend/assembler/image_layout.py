@@ -387,7 +387,7 @@ def call_ops(image: bytes) -> list[tuple[int, ...]]:
 
 OPERAND_KINDS = ("NONE", "RESULT", "INPUT", "IMMEDIATE", "SCALAR", "REGISTER")
 BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "GSM", "PARAMETER")
-FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN", "ZIP", "AVG")
+FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN", "AVG")
 """Instruction flags, from bit 0 on; ``ADD`` to ``MAX`` are suffixes of DSC, SCAN and CSTART."""
 COLLECTIVE_BIT = len(FLAGS)
 """First bit of the number of a collective's kind (`COLLECTIVE_KINDS`) in the flags of CSTART."""

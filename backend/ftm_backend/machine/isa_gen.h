@@ -9,7 +9,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 5;
-constexpr uint64_t kFingerprint = 0x05cf9952dd8d1a78ull;
+constexpr uint64_t kFingerprint = 0x33035bce0927cd82ull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -536,11 +536,10 @@ enum Flag : uint16_t {
   FTM_FLAG_MAX = 64,
   FTM_FLAG_LSE = 128,
   FTM_FLAG_DOWN = 256,
-  FTM_FLAG_ZIP = 512,
-  FTM_FLAG_AVG = 1024,
+  FTM_FLAG_AVG = 512,
 };
 
-constexpr int kCollectiveBit = 11;
+constexpr int kCollectiveBit = 10;
 
 // A scalar operand: immediate + R[reg], or only the immediate if reg is -1; if scalar is not -1, + the program's i64 scalar of that number.
 struct Value {

@@ -24,7 +24,7 @@ from ftm_backend.target.instructions.collective import COLLECTIVE_KINDS
 
 _OP = OPCODES
 NAMES = [row.name for row in INSTRUCTIONS]
-_TA, _TB, _DOWN, _ZIP = (1 << FLAGS.index(name) for name in ("TA", "TB", "DOWN", "ZIP"))
+_TA, _TB, _DOWN = (1 << FLAGS.index(name) for name in ("TA", "TB", "DOWN"))
 _COMBINATIONS = {1 << FLAGS.index(name): name for name in ("ADD", "MUL", "MIN", "MAX", "LSE")}
 _GATHERED = -1
 """Stands for a tile in the slot of elements that a map gathers."""
@@ -220,12 +220,11 @@ class CoreModel:
     def _transpose(self, item: tuple[int, ...]) -> None:
         source = self._slot(item, 0)
         rows, columns = self._extents(source)
-        zipped = bool(item[1] & _ZIP)
-        self._fill(self._slot(item, 1), *((columns // 2, 2 * rows) if zipped else (columns, rows)))
+        self._fill(self._slot(item, 1), columns, rows)
         dtype = BY_NUMBER[self.decoded.sections["tiles"][source[0]][3]].token
         self.events.append(
             ComputeEvent(
-                cost_rules.transpose_cycles(self.machine, dtype, rows, columns, zipped),
+                cost_rules.transpose_cycles(self.machine, dtype, rows, columns),
                 what="TRANS",
             )
         )

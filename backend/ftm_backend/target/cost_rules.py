@@ -195,17 +195,17 @@ HELD_ROUNDS = 5
 
 
 def transpose_cycles(
-    machine: MachineParameters, dtype: str, rows: Numbers, columns: Numbers, zipped: bool = False
+    machine: MachineParameters, dtype: str, rows: Numbers, columns: Numbers
 ) -> Any:
     """Return the cycles of ``TRANS`` of rows x columns.
 
     Each vector takes one shuffle per round of exchanges, and blocks of ``lanes`` rows take
-    log2(lanes) rounds; ``zipped`` adds one. Narrow types have more rounds and far fewer vectors.
+    log2(lanes) rounds. Narrow types have more rounds and far fewer vectors.
     A measured cost of the machine (``mm_transpose_cycles``) replaces this estimate.
     """
     lanes = machine.lanes(dtype)
     rounds = lanes.bit_length() - 1
-    each = zipped / lanes + machine.mm_transpose_cycles
+    each = machine.mm_transpose_cycles
     if machine.mm_transpose_cycles == 0:
         memory = machine.vector_load_latency + machine.vector_store_latency
         each += rounds / lanes + (2 * memory + rounds if rounds > HELD_ROUNDS else 0) / lanes**2

@@ -254,7 +254,7 @@ void run_tile_copy(Core& core, const Matrix& operands);
 void run_window_copy(Core& core, const Windows& operands);
 void run_matrix(Core& core, const Matrix& operands, uint16_t flags);
 void run_windows(Core& core, const Windows& operands, uint16_t flags);
-void run_transpose(Core& core, const Matrix& operands, uint16_t flags);
+void run_transpose(Core& core, const Matrix& operands);
 void run_fold(Core& core, const Windows& operands);
 void run_scan(Core& core, const Matrix& operands, uint16_t flags);
 void run_sort(Core& core, const Matrix& operands);

@@ -170,7 +170,7 @@ Progress run_core(Core& core) {
       case isa::FTM_OP_CSTART: start_collective(core, program.collectives[s.target]); break;
       case isa::FTM_OP_CWAIT: core.collectives->wait(a()); break;
       case isa::FTM_OP_FOLD: run_fold(core, program.windows[s.target]); break;
-      case isa::FTM_OP_TRANS: run_transpose(core, program.matrices[s.target], s.flags); break;
+      case isa::FTM_OP_TRANS: run_transpose(core, program.matrices[s.target]); break;
     }
     // The others have not begun this turn, so only core 0 can hand over within one.
     if (core.turns && core.id == 0 && core.turns->are_over(core.counters)) core.turns->hand_over();

@@ -334,24 +334,9 @@ void run_windows(Core& core, const Windows& operands, uint16_t flags) {
       {sb.base, sb.rows, sb.columns, tb.columns, tb.type}, false, free);
 }
 
-// d[j][2i + r] = s[i][r * columns + j]: interleaves two halves of `columns` columns.
-template <typename T>
-static void zip(
-    uint8_t* to, int64_t ldd, const uint8_t* from, int64_t lds, int64_t rows, int64_t columns) {
-  T* d = reinterpret_cast<T*>(to);
-  const T* s = reinterpret_cast<const T*>(from);
-  for (int64_t j = 0; j < columns; j++)
-    for (int64_t i = 0; i < rows; i++)
-      for (int64_t r = 0; r < 2; r++) d[j * ldd + 2 * i + r] = s[i * lds + r * columns + j];
-}
-
-void run_transpose(Core& core, const Matrix& operands, uint16_t flags) {
+void run_transpose(Core& core, const Matrix& operands) {
   const auto [s, d, from_number, to_number, from, to] = core.pair(operands);
-  const int64_t pieces = flags & isa::FTM_FLAG_ZIP ? 2 : 1;
-  if (from.columns % pieces)
-    throw Fault(
-        "TRANS.ZIP takes an even number of columns, and X has " + std::to_string(from.columns));
-  const int64_t rows = from.columns / pieces, columns = from.rows * pieces;
+  const int64_t rows = from.columns, columns = from.rows;
   if (rows > d.rows || columns > d.columns)
     throw Fault(
         "the transpose of " + extents(from.rows, from.columns) + " exceeds tile " + d.name +
@@ -359,17 +344,8 @@ void run_transpose(Core& core, const Matrix& operands, uint16_t flags) {
   core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
   if (core.checker) core.checker->rearrange(operands, from_number, to_number, rows, columns);
   to.set_extents(rows, columns);
-  const int log2 = log2_of(type_bytes(s.type));
-  if (pieces == 1) {
-    kernels().transpose[log2](to.base, d.columns, from.base, s.columns, from.rows, from.columns);
-    return;
-  }
-  switch (log2) {
-    case 0: return zip<uint8_t>(to.base, d.columns, from.base, s.columns, from.rows, rows);
-    case 1: return zip<uint16_t>(to.base, d.columns, from.base, s.columns, from.rows, rows);
-    case 2: return zip<uint32_t>(to.base, d.columns, from.base, s.columns, from.rows, rows);
-    default: return zip<uint64_t>(to.base, d.columns, from.base, s.columns, from.rows, rows);
-  }
+  kernels().transpose[log2_of(type_bytes(s.type))](
+      to.base, d.columns, from.base, s.columns, from.rows, from.columns);
 }
 
 } // namespace ftm

@@ -77,9 +77,7 @@ INSTRUCTIONS = (
         "matrix",
         (OperandDef("X", SLOT), OperandDef("Y", SLOT)),
         "Transposes the current extents of a tile into another of the same type; X and Y must not "
-        "overlap. `.ZIP`: the left and the right half of X, which has an even number of columns, "
-        "are transposed separately and interleaved: "
-        "`Y[j][2i] = X[i][j]` and `Y[j][2i + 1] = X[i][columns / 2 + j]`.",
+        "overlap.",
         "Y[j][i] = X[i][j]",
         Cost((), 0, "trans"),
         InstructionExample(
@@ -91,7 +89,6 @@ INSTRUCTIONS = (
             {"b0": ("f32", (2, 3), [1, 2, 3, 4, 5, 6])},
             {"o0": ("f32", (3, 2), [1, 4, 2, 5, 3, 6])},
         ),
-        suffixes=("ZIP",),
         macro=MacroDef("transpose_gather_scatter.transpose"),
     ),
     InstructionDef(

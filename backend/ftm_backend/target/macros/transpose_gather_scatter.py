@@ -16,19 +16,12 @@ HELD = 5
 """Rounds of exchanges done in registers, between 2 ** HELD vectors."""
 
 
-def transpose(u: VectorUnit, x: np.ndarray, y: np.ndarray, zipped: bool = False) -> None:
+def transpose(u: VectorUnit, x: np.ndarray, y: np.ndarray) -> None:
     """Transpose blocks of ``lanes`` rows: rows at distance 1, 2, 4, ... exchange half their lanes.
 
     Blocks with more rows than fit into registers go through the scratchpad once more; distant rows
-    exchange first. If ``zipped``, the halves of x are transposed and then interleaved.
+    exchange first.
     """
-    if zipped:
-        halves = np.split(x, 2, axis=1)
-        turned = [np.empty(half.shape[::-1], half.dtype) for half in halves]
-        for half, to in zip(halves, turned, strict=True):
-            transpose(u, half, to)
-        _interleave(u, turned[0], turned[1], y)
-        return
     rows, columns = x.shape
     down, right = -(-rows // u.lanes), -(-columns // u.lanes)
     near = min(u.lanes, 1 << HELD)
@@ -46,21 +39,6 @@ def transpose(u: VectorUnit, x: np.ndarray, y: np.ndarray, zipped: bool = False)
         for part in u.loop(u.lanes // near):
             lines = slice(part * near, (part + 1) * near)
             _exchange(u, between[lines], 0, rows_of_y[lines], top, 1)
-
-
-def _interleave(u: VectorUnit, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
-    rows, columns = a.shape
-    pieces = -(-columns // u.lanes)
-    places = u.numbers // 2 + u.lanes * (u.numbers % 2)
-    for block in u.loop(rows * pieces):
-        row, at = block // pieces, block % pieces * u.lanes
-        left, right = u.load(a[row], at), u.load(b[row], at)
-        for number in (0, 1):
-            u.store(
-                u.shuffle(places + number * (u.lanes // 2), left, right),
-                y[row],
-                2 * at + number * u.lanes,
-            )
 
 
 def _exchange(
