@@ -364,6 +364,11 @@ ProgramPtr wait_for_program(CompileRequest request) {
   return compilation->program;
 }
 
+void wait_for_compilations() {
+  auto& q = compile_queue();
+  wait_for_queue(q, compiles_here(), [&] { return q.compilations.empty(); });
+}
+
 void warn_of_compile_failures() {
   std::vector<std::string> failures;
   std::string no_thread;

@@ -186,6 +186,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_end_step", without_gil<&ftm::end_step>(), py::arg("optimizer"));
   m.def("_sync", without_gil<&ftm::sync>(), py::arg("wait") = false);
   m.def("_wait", without_gil<&wait_for_all>());
+  m.def("_wait_for_compilations", &wait_for_compilations);
   // The ident of the thread whose trace this thread's calls are part of.
   m.def("_recording_thread", [] { return pending_trace().owner; });
   m.def(

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import ftm_lazy
+from ftm_lazy import _C
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -21,3 +22,4 @@ def fresh_counters() -> Iterator[None]:
     ftm_lazy.metrics.reset()
     yield
     torch.accelerator.synchronize()
+    _C._wait_for_compilations()

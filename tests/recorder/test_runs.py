@@ -59,6 +59,7 @@ def test_long_traces_cut_by_themselves() -> None:
     _C._reset_counters()
     for _ in range(1000):
         x = x + 1
+    _C._wait()
     assert counters()["executions"] >= 9
     assert x.tolist() == [1000, 1000]
 
