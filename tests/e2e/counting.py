@@ -18,7 +18,10 @@ class StepCounters:
         self.snapshots: list[dict[str, int]] = []
 
     def record(self, *_: object) -> None:
-        _C._wait()  # a step's program is compiled while the next one is recorded
+        # A step's program is compiled while the next one is recorded, and so is that of a whole step
+        # that runs in pieces.
+        _C._wait_for_compilations()
+        _C._wait()
         self.snapshots.append(ftm_lazy.metrics.counters())
 
     def grown(self, name: str, first: int, last: int = -1) -> int:
