@@ -31,7 +31,7 @@ struct DirectOperand {
   Side rows, columns;
   int64_t behind; // elements of the buffer after the last one
 
-  // Whether the range of its elements has some of the `bytes` at `from`.
+  // Whether the range of its elements overlaps the `bytes` at `from`.
   bool touches(int64_t element_bytes, const uint8_t* from, int64_t bytes) const;
   // Whether its rows have the same distance, and adjacent elements.
   bool is_plain() const { return rows.is_regular() && columns.is_regular() && columns.step() == 1; }

@@ -186,7 +186,7 @@ bool find_gather_destination(
     Core& core, const Dma& dma, const TileDecl& tile, int64_t rows, int64_t columns, uint8_t*& to,
     int64_t& row_bytes) {
   if (core.checker || tile.stored_by < 0) return false;
-  const Dma& store = core.program->dmas[size_t(core.program->steps[size_t(tile.stored_by)].target)];
+  const Dma& store = core.program->store_of(tile);
   const View &source = core.views[dma.buffer], &target = core.views[store.buffer];
   const int64_t bytes = type_bytes(tile.type);
   const bool apart = source.base + source.elements * bytes <= target.base ||

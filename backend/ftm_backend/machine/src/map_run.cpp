@@ -108,8 +108,7 @@ class MapRun {
       if (t.stored_by < 0) continue;
       MapOperand& out = outputs_[k];
       MapOperand there = out;
-      const Dma& dma =
-          core_.program->dmas[size_t(core_.program->steps[size_t(t.stored_by)].target)];
+      const Dma& dma = core_.program->store_of(t);
       out.slot->stored =
           find_destination(core_, dma, out.rows, out.columns, there.base, there.row_bytes) &&
           may_overwrite(there, k);

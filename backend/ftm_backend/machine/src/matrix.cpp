@@ -113,7 +113,7 @@ const uint8_t* pack_tiles(
   return to;
 }
 
-// Whether the product reads elements of this slot in a buffer, among the bytes where it writes C.
+// Whether a product reads this slot in a buffer, where the `bytes` of C would be written.
 bool reads(
     const Core& core, const TileRef& ref, const Slot& slot, const uint8_t* c, int64_t bytes) {
   const TileDecl& tile = core.tile(ref.tile);
@@ -125,7 +125,7 @@ bool reads(
 bool write_to_buffer(Core& core, const Matrix& operands, Product& p) {
   const TileDecl& tc = core.tile(operands.c.tile);
   if (core.checker || tc.stored_by < 0) return false;
-  const Dma& store = core.program->dmas[size_t(core.program->steps[size_t(tc.stored_by)].target)];
+  const Dma& store = core.program->store_of(tc);
   const int64_t element = type_bytes(tc.type);
   uint8_t* to;
   int64_t row_bytes;

@@ -187,6 +187,11 @@ struct Program {
   int32_t one_register() const { return zero_register() + 1; }
   int32_t registers() const { return zero_register() + 2; }
 
+  // Returns the DST whose buffer is written instead of the tile, which has one.
+  const Dma& store_of(const TileDecl& tile) const {
+    return dmas[size_t(steps[size_t(tile.stored_by)].target)];
+  }
+
   // Returns "kernel_0, line 17: DLD b0[r3], ..." for messages about a step.
   std::string where(uint32_t step) const;
 };
