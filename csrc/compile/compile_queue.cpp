@@ -54,16 +54,16 @@ bool compiles_here() {
   return compiles_at_launch || is_observed() || !uses_machine() || is_shutting_down();
 }
 
-// Starts a job. On an error the job runs or has failed. `is_requester`: throws it; otherwise the
-// thread that reads a result does.
-void start_unit(const JobPtr& job, const ProgramPtr& program, bool is_requester) {
+// Starts a job. On an error the job runs or has failed. `is_owner`: throws it; otherwise the thread
+// that reads a result does.
+void start_unit(const JobPtr& job, const ProgramPtr& program, bool is_owner) {
   try {
     start_observed(job, program);
   } catch (const std::exception& error) {
     const auto failure = failure_from(error, "(while a program was launched on device ftm)");
-    failure->seen = is_requester;
+    failure->seen = is_owner;
     abandon(job, failure);
-    if (is_requester) {
+    if (is_owner) {
       throw;
     }
   }
@@ -79,7 +79,7 @@ void start_first(CompileQueue& q, QueueLock& lock, bool is_requester) {
   if (unit.program) {
     set_compile_thread(true); // the job may be another thread's
     try {
-      start_unit(unit.job, unit.program, is_requester);
+      start_unit(unit.job, unit.program, unit.owner == std::this_thread::get_id());
     } catch (...) {
       error = std::current_exception();
     }
@@ -261,6 +261,11 @@ void release_reserved(CompileQueue& q) {
   for (const auto& compilation : q.compilations) {
     compilation->is_reserved = false;
   }
+  for (auto& unit : q.units) {
+    if (unit.owner == std::this_thread::get_id()) {
+      unit.owner = {};
+    }
+  }
   if (!wake_threads(q)) {
     lock.unlock();
     stall(&resume_compilations);
@@ -366,7 +371,8 @@ ProgramPtr wait_for_program(CompileRequest request) {
 
 void wait_for_compilations() {
   auto& q = compile_queue();
-  wait_for_queue(q, compiles_here(), [&] { return q.compilations.empty(); });
+  wait_for_queue(
+      q, compiles_here(), [&] { return q.compilations.empty() && q.units.empty() && !q.starting; });
 }
 
 void warn_of_compile_failures() {

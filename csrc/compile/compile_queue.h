@@ -29,7 +29,8 @@ void compile_whole(CompileRequest request);
 // `launch_units`.
 ProgramPtr wait_for_program(CompileRequest request);
 
-// Waits, without the GIL, until no program is compiled any more. Throws as `launch_units`.
+// Waits, without the GIL, until no program is compiled any more and all units are started. Throws
+// as `launch_units`.
 void wait_for_compilations();
 
 // Warns of the programs that could not be compiled since the last call. The thread that waits for a

@@ -58,6 +58,9 @@ bool can_start(const CompileQueue& q, bool is_requester) {
     return false;
   }
   const auto& first = q.units.front();
+  if (first.owner != std::thread::id() && !is_requester) {
+    return false;
+  }
   return first.program || is_done(first.compilation);
 }
 
@@ -116,7 +119,10 @@ CompilationPtr request_program(CompileQueue& q, CompileRequest request, JobPtr j
 uint64_t append(CompileQueue& q, std::vector<LaunchUnit> units, bool is_here) {
   ++q.launches;
   for (auto& unit : units) {
-    QueuedUnit queued{std::move(unit.job), std::move(unit.program), nullptr, q.launches};
+    QueuedUnit queued{std::move(unit.job), std::move(unit.program), nullptr, q.launches, {}};
+    if (is_here) {
+      queued.owner = std::this_thread::get_id();
+    }
     if (!queued.program) {
       queued.compilation = request_program(q, std::move(unit.request), queued.job, is_here);
       queued.program = queued.compilation->program;

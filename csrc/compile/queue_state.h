@@ -23,6 +23,7 @@ struct QueuedUnit {
   ProgramPtr program; // null until it is compiled
   CompilationPtr compilation; // null if the program was in memory
   uint64_t launch = 0; // number of the launch
+  std::thread::id owner; // launching thread that starts it and throws its error; none: any thread
 };
 
 struct CompileQueue {
@@ -53,7 +54,7 @@ void decide(CompileQueue& q, const CompilationPtr& compilation);
 // Returns the first compilation to begin, or null. `is_requester`: also reserved ones.
 CompilationPtr next_to_compile(const CompileQueue& q, bool is_requester);
 // Whether the first unit can be started. Only one compile thread starts units: it may wait for room
-// in the run queue, and the others go on to compile.
+// in the run queue, and the others go on to compile. None starts those that have an owner.
 bool can_start(const CompileQueue& q, bool is_requester);
 // Sets the program of a unit.
 void set_program(QueuedUnit& unit, ProgramPtr program);
@@ -65,7 +66,7 @@ CompilationPtr first_interrupted(const CompileQueue& q);
 // reserved for this thread if `is_here`.
 CompilationPtr request_program(CompileQueue& q, CompileRequest request, JobPtr job, bool is_here);
 // Appends the units of a launch. Returns the launch's number. `is_here`: the programs are reserved
-// for the calling thread.
+// for the calling thread, which owns the units.
 uint64_t append(CompileQueue& q, std::vector<LaunchUnit> units, bool is_here);
 
 } // namespace ftm

@@ -117,7 +117,7 @@ for late in (z, y):
         late.cpu()
     except IndexError as error:
         hits.append("index")
-assert hits == ["index"] * 3
+assert hits == ["index"] * 3, hits
 assert (x + 1).sum().item() == 21.0
 assert weight.cpu().tolist() in ([[6.0] * 3] * 3, [[2.0] * 3] * 3)
 """,
