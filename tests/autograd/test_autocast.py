@@ -1,5 +1,5 @@
-"""torch.autocast("ftm") decides op by op as CUDA's does (by PyTorch's own lists of them), and
-trains with a scaler."""
+"""torch.autocast("ftm") decides op by op as CUDA's does (by PyTorch's own lists of them), runs in
+float32 what has no kernel in lower precision, as the CPU's does, and trains with a scaler."""
 
 from __future__ import annotations
 
@@ -72,6 +72,47 @@ def test_lower_precision(name: str, dtype: torch.dtype) -> None:
 def test_full_precision(name: str) -> None:
     if getattr(LISTS, name):
         assert_policy(name, torch.float32, torch.float16)
+
+
+def test_a_loss_is_as_exact_as_in_float32() -> None:
+    """CUDA's list would round the logarithms of the probabilities to 8 bits."""
+    logits, labels = torch.randn(32, 10).bfloat16(), torch.randint(0, 10, (32,))
+    with torch.autocast("ftm", dtype=torch.bfloat16):
+        loss = F.cross_entropy(logits.to("ftm"), labels.to("ftm"))
+    assert loss.dtype == torch.float32
+    assert abs(loss.item() - F.cross_entropy(logits.double(), labels).item()) < 1e-6
+
+
+def test_ops_without_lower_precision_are_those_of_the_cpu() -> None:
+    """What the CPU runs in float32 is run in float32, or in lower precision where both can."""
+    x, ones = torch.randn(4, 4), torch.ones(16)
+    square = x @ x.T + 4 * torch.eye(4)
+    calls = {
+        "rfft": lambda d: torch.fft.rfft(x.bfloat16().to(d)),
+        "inv": lambda d: torch.linalg.inv(square.bfloat16().to(d)),
+        "cholesky": lambda d: torch.linalg.cholesky(square.bfloat16().to(d)),
+        "eigvalsh": lambda d: torch.linalg.eigvalsh(square.bfloat16().to(d)),
+        "svdvals": lambda d: torch.linalg.svdvals(square.bfloat16().to(d)),
+        "solve": lambda d: torch.linalg.solve(square.bfloat16().to(d), x.bfloat16().to(d)),
+        "lstsq": lambda d: torch.linalg.lstsq(square.bfloat16().to(d), x.bfloat16().to(d))[0],
+        "quantile": lambda d: torch.quantile(x.bfloat16().to(d), 0.3),
+        "trace": lambda d: torch.trace(x.bfloat16().to(d)),
+        "polar": lambda d: torch.polar(x.abs().bfloat16().to(d), x.bfloat16().to(d)),
+        "stft": lambda d: torch.stft(
+            torch.arange(64.0).bfloat16().to(d), 16, window=ones.to(d), return_complex=True
+        ),
+        "ctc_loss": lambda d: F.ctc_loss(
+            x.reshape(4, 1, 4).log_softmax(-1).bfloat16().to(d),
+            torch.tensor([[1, 2]]).to(d), torch.tensor([4]), torch.tensor([2])
+        ),
+    }  # fmt: skip
+    for name, call in calls.items():
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            want = call("cpu")
+        with torch.autocast("ftm", dtype=torch.bfloat16):
+            got = call("ftm")
+        assert got.dtype == want.dtype, name
+        torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-4, msg=name)
 
 
 def test_promotion() -> None:
