@@ -3,8 +3,8 @@
     python benchmarks/scaling.py [--machine m7032] [--only WORD] [--json FILE]
 
 A step of `DistributedDataParallel` is recorded by one process, compiled, and put on the fabric of
-the machine (`ftm_backend.perf_model.scaling`). ``scaling.json`` has the last results for m7032,
-which `docs/generate.py` shows in docs/distributed.md and a test compares.
+the machine (`ftm_backend.perf_model.data_parallel_scaling`). ``scaling.json`` has the last results
+for m7032, which `docs/generate.py` shows in docs/distributed.md and a test compares.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
-from ftm_backend.perf_model import cycle_model, scaling
+from ftm_backend.perf_model import cycle_model, data_parallel_scaling
 from ftm_backend.target import presets
 
 STORED = Path(__file__).with_suffix(".json")
@@ -63,7 +63,7 @@ class Result:
     milliseconds: float
     megabytes: float
     collectives: int
-    strategies: tuple[scaling.StrategyScaling, ...]
+    strategies: tuple[data_parallel_scaling.StrategyScaling, ...]
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def measure(name: str, machine: str) -> Result:
     program = driver.run_from("trace", record(name), "asm", CompileOptions(machine=machine))
     profile = cycle_model.model(str(program), machine=parameters)
     sizes = [event.size for _, event in profile.log.started]
-    found = scaling.scaling(profile, parameters, RANKS)
+    found = data_parallel_scaling.scaling(profile, parameters, RANKS)
     return Result(name, machine, profile.seconds * 1e3, sum(sizes) / 1e6, len(sizes), tuple(found))
 
 
@@ -99,8 +99,9 @@ def stored() -> list[Result]:
     results = []
     for row in json.loads(STORED.read_text()):
         strategies = tuple(
-            scaling.StrategyScaling(
-                each["name"], tuple(scaling.ScalingRow(**line) for line in each["rows"])
+            data_parallel_scaling.StrategyScaling(
+                each["name"],
+                tuple(data_parallel_scaling.ScalingRow(**line) for line in each["rows"]),
             )
             for each in row["strategies"]
         )

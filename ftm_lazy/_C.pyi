@@ -20,7 +20,7 @@ _Compile = Callable[..., tuple[bytes, Sequence[int]] | str]
 _Observer = Callable[[_RecordedTrace, list[Tensor], list[float], list[Tensor]], None]
 
 class _RecordedTrace:
-    """A trace; `ftm_lazy.compile.recorded_trace` converts it."""
+    """A trace; `ftm_lazy.compile.trace_importer` converts it."""
 
     def params(self) -> list[tuple[str, tuple[int, ...]]]:
         """Dtype token and shape of each parameter."""

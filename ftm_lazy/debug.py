@@ -11,9 +11,9 @@ import torch
 from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import _C, settings
 from ftm_lazy.compile import compile_client
-from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.compile.trace_importer import trace_of
 from ftm_lazy.device.device_name import NAME
-from ftm_lazy.notebook_text import NotebookText
+from ftm_lazy.notebook_display import NotebookText
 
 if TYPE_CHECKING:
     from ftm_backend.perf_model.cycle_model import CycleProfile

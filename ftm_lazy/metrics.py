@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from ftm_lazy import _C
 from ftm_lazy.compile import compile_client
-from ftm_lazy.notebook_text import NotebookText
+from ftm_lazy.notebook_display import NotebookText
 from ftm_lazy.profiler.last_profile import last_advice
 
 __all__ = ["NAMES", "counters", "report", "reset"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TypeVar
 
-from ftm_backend.target import presets, tuning
+from ftm_backend.target import presets, tuning_overrides
 
 __all__ = ["DEBUG_KEYS", "Settings", "SettingsError", "current", "parse_size", "read", "table"]
 
@@ -131,7 +131,7 @@ def _machine(text: str) -> str:
 
 
 def _choices(text: str) -> str:
-    return ",".join(f"{decision}={choice}" for decision, choice in tuning.parse(text))
+    return ",".join(f"{decision}={choice}" for decision, choice in tuning_overrides.parse(text))
 
 
 def _executor(text: str) -> str:
@@ -252,7 +252,7 @@ class Settings:
         "off",
         "Choices that override the compiler's cost model, such as `conv-transpose=phases`, "
         "separated by commas. Decisions and their alternatives: "
-        f"{tuning.listing()}.",
+        f"{tuning_overrides.listing()}.",
     )
     strict: bool = _setting(
         "FTM_STRICT",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
-from ftm_backend.target import tuning
+from ftm_backend.target import tuning_overrides
 
 _T = TypeVar("_T")
 
@@ -26,7 +26,7 @@ class CompileOptions:
     """Cores that the cost model assumes; 0: the preset's number. The program runs on any number."""
 
     tune: str = _decides("")
-    """Choices that the user makes instead of the cost model (`ftm_backend.target.tuning`)."""
+    """Choices that the user makes instead of the cost model (`target/tuning_overrides.py`)."""
 
     keep_texts: bool = False
     """Keep the text of every stage in the executable (`Executable.texts`)."""
@@ -43,7 +43,7 @@ class CompileOptions:
 
     def __post_init__(self) -> None:
         """Check ``cores`` and ``tune``."""
-        tuning.parse(self.tune)
+        tuning_overrides.parse(self.tune)
         if self.cores < 0:
             raise ValueError(f"cores must be 0 (the preset's number) or more, not {self.cores}")
 

@@ -31,7 +31,7 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.retry_policy import NONE, Restrictions, after_kernel, without_pass
 from ftm_backend.midend.transforms.fusion import fusion_cache
 from ftm_backend.pass_manager import FunctionError, VerifyError, changes
-from ftm_backend.target import presets, tuning
+from ftm_backend.target import presets, tuning_overrides
 
 
 class CompileError(Exception):
@@ -158,7 +158,7 @@ def run_from(
 
 
 def _machine(options: CompileOptions) -> presets.MachineParameters:
-    machine = replace(presets.load(options.machine), choices=tuning.parse(options.tune))
+    machine = replace(presets.load(options.machine), choices=tuning_overrides.parse(options.tune))
     return replace(machine, cores=options.cores) if options.cores else machine
 
 

@@ -1,7 +1,7 @@
 #include "dispatch/register_ops.h"
 
 #include "ops/find_composite_kernel.h"
-#include "ops/schema_annotations.h"
+#include "ops/op_annotations.h"
 #include "dispatch/record.h"
 #include "dispatch/unboxed_kernels.h"
 

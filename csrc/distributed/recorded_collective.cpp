@@ -2,7 +2,7 @@
 
 #include "distributed/collective_tokens.h"
 #include "distributed/waiters.h"
-#include "execute/host_collective.h"
+#include "execute/collective_registry.h"
 #include "execute/launcher.h"
 #include "reference/executor.h"
 #include "support/capture_mode.h"

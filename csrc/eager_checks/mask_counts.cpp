@@ -4,7 +4,7 @@
 #include "eager_checks/host_indices.h"
 #include "support/counters.h"
 #include "support/strict_mode.h"
-#include "sync/host_decisions.h"
+#include "sync/evaluate_on_cpu.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/nonzero.h>

@@ -1,6 +1,6 @@
 // Result sizes that depend on a mask's elements. The elements are read on the CPU: directly if they
-// came from there, or computed there if that is cheap (sync/host_decisions.h). Otherwise the device
-// must run first, which is counted as `sync::<op>`.
+// came from there, or computed there if that is cheap (sync/evaluate_on_cpu.h). Otherwise the
+// device must run first, which is counted as `sync::<op>`.
 #pragma once
 
 #include "ops/op_info.h"

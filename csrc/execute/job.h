@@ -2,7 +2,7 @@
 // allocates memory for its results, runs it, and restores variables' old values if it fails.
 #pragma once
 
-#include "execute/host_collective.h"
+#include "execute/collective_registry.h"
 #include "memory/buffer.h"
 #include "program/source_origin.h"
 #include "program/program_table.h"

@@ -1,4 +1,4 @@
-// Generated from backend/ftm_backend/dtypes.py by `python csrc/generate.py`; do not edit.
+// Generated from backend/ftm_backend/dtypes.py by `python csrc/generate_dtypes.py`; do not edit.
 // clang-format off
 #pragma once
 

@@ -9,7 +9,7 @@
 #include "support/metrics.h"
 #include "dispatch/record.h"
 #include "sync/cut_trace.h"
-#include "sync/host_decisions.h"
+#include "sync/evaluate_on_cpu.h"
 #include "execute/conditions_on_cpu.h"
 #include "tensor/tensor_access.h"
 

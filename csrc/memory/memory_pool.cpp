@@ -1,6 +1,6 @@
 #include "memory/memory_pool.h"
 
-#include "memory/memory_limit.h"
+#include "memory/device_memory_size.h"
 #include "support/device_index.h"
 #include "support/event_log.h"
 #include "support/runtime.h"
@@ -234,7 +234,7 @@ size_t storage_bytes(c10::DeviceIndex device) {
 } // namespace
 
 size_t device_memory() {
-  return memory_limit() / static_cast<size_t>(device_count());
+  return device_memory_size() / static_cast<size_t>(device_count());
 }
 
 Block allocate_block(size_t bytes, c10::DeviceIndex device) {

@@ -1,7 +1,7 @@
 // ATen's composite kernels, which compute an op by other ops and so work on any device.
 #pragma once
 
-#include "ops/schema_annotations.h"
+#include "ops/op_annotations.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 

@@ -1,6 +1,6 @@
 #include "ops/make_call_spec.h"
 
-#include "graph/call_operands.h"
+#include "graph/operand_slots.h"
 
 namespace ftm {
 

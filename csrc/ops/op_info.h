@@ -1,9 +1,9 @@
 // Per-op data that the recorder needs: derived from the schema, and from the annotations for what
-// the schema does not have (ops/schema_annotations.h).
+// the schema does not have (ops/op_annotations.h).
 #pragma once
 
 #include "graph/call_spec_cache.h"
-#include "ops/schema_annotations.h"
+#include "ops/op_annotations.h"
 
 #include <torch/csrc/lazy/core/ir.h>
 

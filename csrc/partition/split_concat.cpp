@@ -1,6 +1,6 @@
 #include "partition/split_concat.h"
 
-#include "graph/call_operands.h"
+#include "graph/operand_slots.h"
 #include "graph/view_spec.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "partition/split_constant_fills.h"
 
-#include "graph/call_operands.h"
+#include "graph/operand_slots.h"
 
 #include <algorithm>
 

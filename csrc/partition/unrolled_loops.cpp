@@ -4,7 +4,7 @@
 #include "partition/split_concat.h"
 #include "graph/recorder_lock.h"
 #include "graph/loop_boundaries.h"
-#include "partition/loop_order.h"
+#include "partition/reorder_for_loops.h"
 #include "partition/shared_segments.h"
 #include "partition/whole_programs.h"
 #include "program/program_table.h"

@@ -208,7 +208,7 @@ py::object recorded_trace(const Trace& trace) {
 
 std::string trace_text(const Trace& trace) {
   const GilAcquire gil;
-  const auto module = py::module_::import("ftm_lazy.compile.recorded_trace");
+  const auto module = py::module_::import("ftm_lazy.compile.trace_importer");
   return py::str(module.attr("trace_of")(recorded_trace(trace)));
 }
 

@@ -9,7 +9,7 @@
 
 namespace ftm {
 
-// Returns the object from which ftm_lazy/compile/recorded_trace.py makes the compiler's data type.
+// Returns the object from which ftm_lazy/compile/trace_importer.py makes the compiler's data type.
 // Needs the GIL, but runs no Python code.
 pybind11::object recorded_trace(const Trace& trace);
 

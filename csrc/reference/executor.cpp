@@ -1,6 +1,6 @@
 #include "reference/executor.h"
 
-#include "ops/schema_annotations.h"
+#include "ops/op_annotations.h"
 #include "reference/random_ops.h"
 
 #include <ATen/ScalarOps.h>

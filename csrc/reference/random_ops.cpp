@@ -1,6 +1,6 @@
 #include "reference/random_ops.h"
 
-#include "ops/schema_annotations.h"
+#include "ops/op_annotations.h"
 #include "random/cpu_generator.h"
 #include "reference/distributions.h"
 
@@ -78,7 +78,7 @@ at::Tensor draw_integers(const RandomCall& call, const Draw& draw) {
 
 using Distribution = torch::jit::Stack (*)(const RandomCall&, const Draw&);
 
-// The distributions that an op's annotation `draws` may name (ops/schema_annotations.h).
+// The distributions that an op's annotation `draws` may name (ops/op_annotations.h).
 const std::unordered_map<std::string, Distribution>& distributions() {
   using Results = torch::jit::Stack;
   using C = RandomCall;

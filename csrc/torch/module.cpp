@@ -8,7 +8,7 @@
 #include "memory/memory_pool.h"
 #include "ops/compiled_ops.h"
 #include "ops/op_info.h"
-#include "ops/schema_annotations.h"
+#include "ops/op_annotations.h"
 #include "support/counters.h"
 #include "support/device_index.h"
 #include "support/shutdown.h"
@@ -35,7 +35,7 @@
 #include "torch/autograd_shutdown.h"
 #include "torch/device.h"
 #include "torch/profile_bindings.h"
-#include "torch/run_backward.h"
+#include "torch/backward_on_calling_thread.h"
 
 #include <ATen/DLConvertor.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>

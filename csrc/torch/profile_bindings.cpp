@@ -5,7 +5,7 @@
 #include "support/gil.h"
 #include "tensor/tensor_access.h"
 #include "torch/module_calls.h"
-#include "torch/profile_view.h"
+#include "torch/profile_events.h"
 
 #include <torch/csrc/utils/pybind.h>
 

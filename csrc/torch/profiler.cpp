@@ -1,4 +1,4 @@
-// Device ftm in torch.profiler: a session turns the events of a profile (torch/profile_view.h)
+// Device ftm in torch.profiler: a session turns the events of a profile (torch/profile_events.h)
 // into kineto's activities.
 #include "torch/profiler.h"
 
@@ -7,7 +7,7 @@
 #include "support/gil.h"
 #include "support/torch_version.h"
 #include "sync/cut_trace.h"
-#include "torch/profile_view.h"
+#include "torch/profile_events.h"
 
 #include <kineto/libkineto.h>
 #include <kineto/output_base.h>

@@ -32,7 +32,7 @@ from ftm_lazy.compile import dump
 from ftm_lazy.compile.compile_stats import CompileEvent, CompileStats
 from ftm_lazy.compile.disk_cache import CacheKey, DiskCache, FunctionStore
 from ftm_lazy.compile.interrupts import is_from_signal_handler
-from ftm_lazy.compile.recorded_trace import RecordedSymbols, trace_of, with_symbols
+from ftm_lazy.compile.trace_importer import RecordedSymbols, trace_of, with_symbols
 from ftm_lazy.compile.worker import CompileError, WorkerError
 from ftm_lazy.compile.worker_pool import WorkerPool
 from ftm_lazy.dynamic_shapes.dynamic_programs import DynamicCandidate, Specialization, TraceFamilies

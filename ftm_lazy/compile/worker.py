@@ -22,7 +22,7 @@ from typing import IO, TextIO
 
 from ftm_backend.codegen.function_cache import FunctionStore
 from ftm_backend.compile_server import Header, join, pack, split, unpack
-from ftm_lazy.compile.forked_process import ForkedProcess
+from ftm_lazy.compile.forked_process_handle import ForkedProcessHandle
 from ftm_lazy.user_warnings import warn_user
 
 __all__ = ["CompileError", "Worker", "WorkerError"]
@@ -90,7 +90,7 @@ class Worker:
         )
         self._forks = forks
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcessHandle | None = None
         self._request_pipe = self._response_pipe = -1  # descriptors
         self._log: IO[bytes] | None = None
         self._received = bytearray()
@@ -195,7 +195,7 @@ class Worker:
                 env=os.environ | {"PYTHONHASHSEED": "0"},  # for deterministic programs
             )
             for worker in forks:
-                worker._process = ForkedProcess(self._process.pid)
+                worker._process = ForkedProcessHandle(self._process.pid)
 
     def _open_pipes(self, child_ends: contextlib.ExitStack) -> list[int]:
         """Open the two pipes and return the child's ends; `child_ends` closes them here."""
@@ -271,7 +271,7 @@ class Worker:
                 response, body = self._receive(watchdog)
                 if "source" in response:
                     self.source = response["source"]
-                    if isinstance(self._process, ForkedProcess):
+                    if isinstance(self._process, ForkedProcessHandle):
                         self._process.set_pid(response["pid"])
                         watchdog.follow(response["pid"])
                     watchdog.limit(self._timeout)
@@ -315,7 +315,7 @@ class Worker:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
         code = self._process.returncode
-        if isinstance(self._process, ForkedProcess):
+        if isinstance(self._process, ForkedProcessHandle):
             return "ended"
         if code is not None and code < 0:
             return f"was killed by signal {-code}"

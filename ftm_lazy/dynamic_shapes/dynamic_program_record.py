@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ftm_backend.assembler.image_template import ImageTemplate
-from ftm_backend.symbolic.shape_relations import ShapeRelation
+from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation
 from ftm_lazy.dynamic_shapes.size_hints import ANY_SIZE, SMALL_SIZE
 
 __all__ = ["LEAST_SIZE", "DynamicProgram", "packed", "unpacked"]

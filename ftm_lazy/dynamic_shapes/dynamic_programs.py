@@ -4,7 +4,7 @@
    gets a dynamic-shape program at once.
 2. Otherwise the first trace is compiled statically. The second one shows which numbers vary and how
    they are related, and one program is compiled for all numbers with these relations
-   (`ftm_backend.symbolic`, `ftm_backend.symbolic.shape_relations`).
+   (`ftm_backend.symbolic`, `ftm_backend.symbolic.fit_size_polynomials`).
 3. A later trace is served by a specialization of the program, made in less than 1 ms. If the
    program's guards reject its sizes, another program is compiled for the family.
 
@@ -34,7 +34,7 @@ from ftm_backend.ir.trace.shape_family import (
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.lru import LRUCache
 from ftm_backend.symbolic import free_symbols
-from ftm_backend.symbolic.shape_relations import ShapeRelation
+from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation
 from ftm_lazy.dynamic_shapes.canonicalize import canonicalize, window_orders
 from ftm_lazy.dynamic_shapes.dynamic_program_record import (
     LEAST_SIZE,

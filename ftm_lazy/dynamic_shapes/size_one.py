@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ftm_backend.ir.trace.shape_family import NumberPlaces, numbers_of, with_numbers
 from ftm_backend.ir.trace.trace import Node, Operand, TensorType, Trace
 from ftm_backend.symbolic import compile_expressions, free_symbols
-from ftm_backend.symbolic.shape_relations import ShapeRelation
+from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation
 
 __all__ = ["SizeOneRelatives", "TraceToMatch", "values_with_ones", "without_views"]
 

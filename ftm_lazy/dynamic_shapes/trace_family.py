@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ftm_backend.ir.trace.shape_family import NumberPlaces, relation_of
 from ftm_backend.ir.trace.trace import Trace
-from ftm_backend.symbolic.shape_relations import ShapeRelation, relate
+from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation, relate
 from ftm_lazy.dynamic_shapes.dynamic_program_record import LEAST_SIZE, DynamicProgram
 from ftm_lazy.dynamic_shapes.observed_sizes import with_observed_symbols
 

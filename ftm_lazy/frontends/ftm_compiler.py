@@ -13,11 +13,11 @@ from torch.export import ExportedProgram
 
 from ftm_backend import optional_packages
 from ftm_backend.executable import Executable
-from ftm_backend.runtime.asm_bundle import FORMAT, WHOLE
-from ftm_lazy.frontends.array_program import ArrayProgram
+from ftm_backend.runtime.load_asm_bundle import FORMAT, WHOLE
 from ftm_lazy.frontends.captured_model import capture_model, exported_arguments
+from ftm_lazy.frontends.numpy_program import NumpyProgram
 from ftm_lazy.frontends.package import check_machine, compile_trace, dtype_token
-from ftm_lazy.frontends.validate import ValidationReport, validate
+from ftm_lazy.frontends.validate_stages import ValidationReport, validate
 
 Model: TypeAlias = torch.nn.Module | ExportedProgram | object
 
@@ -119,11 +119,11 @@ class FTMCompiler:
         Returns:
             CPU tensors in the nesting of the model's result.
         """
-        from ftm_lazy.frontends.validate import run_linalg
+        from ftm_lazy.frontends.validate_stages import run_linalg
 
         inputs, keywords = _arguments(model, inputs, keywords)
         captured = capture_model(model, inputs, keywords)
-        return run_linalg(ArrayProgram(captured), captured.arguments(*inputs, **keywords))
+        return run_linalg(NumpyProgram(captured), captured.arguments(*inputs, **keywords))
 
     def run(self, model: Model, *inputs: object, **keywords: object) -> object:
         """Run the model's assembly on the machine.
@@ -173,8 +173,8 @@ class FTMCompiler:
     @staticmethod
     def _program(
         model: Model, inputs: Sequence[object], keywords: dict[str, object]
-    ) -> ArrayProgram:
-        return ArrayProgram(capture_model(model, inputs, keywords))
+    ) -> NumpyProgram:
+        return NumpyProgram(capture_model(model, inputs, keywords))
 
 
 def _arguments(
@@ -195,7 +195,7 @@ def _buffers(asm: str, kind: str) -> list[str]:
     ]
 
 
-def _weight_arrays(program: ArrayProgram) -> list[np.ndarray | None]:
+def _weight_arrays(program: NumpyProgram) -> list[np.ndarray | None]:
     """Return the content of each parameter of the program; None for an input of the model."""
     zeros = [torch.zeros(t.shape, dtype=t.dtype) for t in program.model.inputs.values()]
     arrays = program.arrays(zeros)
@@ -205,7 +205,7 @@ def _weight_arrays(program: ArrayProgram) -> list[np.ndarray | None]:
     ]
 
 
-def _viewed_weights(program: ArrayProgram) -> dict[str, np.ndarray]:
+def _viewed_weights(program: NumpyProgram) -> dict[str, np.ndarray]:
     """Return the bytes of the weights that outputs of the model are views of, by name."""
     weights = list(program.weights.items())
     return dict(weights[index] for _, kind, index, *_ in program.outputs if kind == "weight")
@@ -221,8 +221,8 @@ def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None
     save_file(arrays, path.with_suffix(".safetensors"))
 
 
-def _manifest(program: ArrayProgram, executable: Executable) -> dict[str, object]:
-    """Describe each buffer of the assembly; the format is `ftm_backend.runtime.asm_bundle`'s."""
+def _manifest(program: NumpyProgram, executable: Executable) -> dict[str, object]:
+    """Describe each buffer of the assembly; the format is that of `load_asm_bundle`."""
     asm = executable.asm
     names, inputs = list(program.weights), program.inputs
     parameters = []

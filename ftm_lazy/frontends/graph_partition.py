@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import _C
-from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.compile.trace_importer import trace_of
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.frontends.capture import (
     DEVICE,

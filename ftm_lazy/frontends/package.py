@@ -16,8 +16,8 @@ from ftm_backend.runtime import packaged_model as runtime
 from ftm_backend.target import presets
 from ftm_lazy import settings
 from ftm_lazy.compile import compile_client
-from ftm_lazy.frontends.array_program import DTYPES_OF_TORCH, ArrayProgram
 from ftm_lazy.frontends.captured_model import CapturedModel, capture_model
+from ftm_lazy.frontends.numpy_program import DTYPES_OF_TORCH, NumpyProgram
 
 
 def package(
@@ -51,7 +51,7 @@ def package(
             " write package(torch.export.export(model, inputs), path)"
         )
     captured = model if isinstance(model, CapturedModel) else capture_model(model, ())
-    program = ArrayProgram(captured)
+    program = NumpyProgram(captured)
     executable = compile_trace(program.trace, machine)
     manifest = runtime.Manifest(
         machine=executable.machine,

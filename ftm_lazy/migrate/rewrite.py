@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.metadata import MetadataWrapper, QualifiedNameProvider
 
-from ftm_lazy.migrate.calls import CallRewriter
+from ftm_lazy.migrate.call_rewriter import CallRewriter
 from ftm_lazy.migrate.imports import ImportRewriter, NameUses
 from ftm_lazy.migrate.inserted_helpers import HELPERS, needed
 from ftm_lazy.migrate.sharding import Sharding

@@ -8,7 +8,7 @@ Example:
     >>> p.html("report.html")       # one file that opens in any browser
 
 `torch.profiler` shows the same kernels, with its own tables and formats. Both read one record of
-events (csrc/torch/profile_view.h).
+events (csrc/torch/profile_events.h).
 """
 
 from __future__ import annotations

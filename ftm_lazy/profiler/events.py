@@ -40,7 +40,7 @@ class Run(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """One kernel of one run; see `KernelEvent` in csrc/torch/profile_view.h."""
+    """One kernel of one run; see `KernelEvent` in csrc/torch/profile_events.h."""
 
     name: str
     module: str

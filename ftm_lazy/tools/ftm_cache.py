@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ftm_backend.cli import Parser, UserError, command, naming, note, say
+from ftm_backend.cli_common import Parser, UserError, command, naming, note, say
 
 _EPILOG = """\
 examples:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ftm_backend.cli import Parser, UserError, command, naming
+from ftm_backend.cli_common import Parser, UserError, command, naming
 from ftm_backend.tools.input_files import check_fits_memory, check_regular, naming_file, write
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _check_inputs(given: argparse.Namespace, model: torch.jit.ScriptModule) -> N
 def _example(text: str) -> object:
     import torch
 
-    from ftm_lazy.frontends.array_program import DTYPES_OF_TORCH
+    from ftm_lazy.frontends.numpy_program import DTYPES_OF_TORCH
 
     match = _SHAPE.fullmatch(text)
     if match is None or match[1] not in DTYPES_OF_TORCH:

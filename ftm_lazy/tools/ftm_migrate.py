@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ftm_backend import optional_packages
-from ftm_backend.cli import Parser, UserError, command, note, say
+from ftm_backend.cli_common import Parser, UserError, command, note, say
 from ftm_backend.safe_names import printable
 from ftm_backend.tools.input_files import read_bytes
 

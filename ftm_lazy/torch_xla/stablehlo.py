@@ -18,7 +18,7 @@ import torch
 
 from ftm_backend import optional_packages
 from ftm_backend.mlir_stubs import Module
-from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.compile.trace_importer import trace_of
 from ftm_lazy.torch_xla import _refusals
 
 __all__ = [

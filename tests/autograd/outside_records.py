@@ -4,11 +4,11 @@ from typing import Any
 
 from ftm_backend.dtypes import FLOATS
 from ftm_backend.frontend import scalar_math as e
-from ftm_backend.frontend.oplib.index_scatter import checked_index
+from ftm_backend.frontend.oplib.advanced_indexing import checked_index
+from ftm_backend.frontend.oplib.op_annotations import IndexArguments, ValueDomain, recorded
 from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.oplib.philox import RandomStream, element_index
 from ftm_backend.frontend.oplib.pointwise import pointwise
-from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, ValueDomain, recorded
 
 recorded("outside::pick_rows", indices=IndexArguments(1, "first"))
 recorded("outside::scaled", runtime=("by",), domain=ValueDomain(0, "most"))

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.map_body_builder import ElementError
 
 REALS = [0.5, -1.25, 3.0, -0.0, math.inf, -math.inf, math.nan, 2.5, -2.5, 1e-3]

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.printer import print_tiles
 from ftm_backend.ir.tile.reader import TileTextError, read_tiles
 

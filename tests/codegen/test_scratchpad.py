@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ftm_backend.codegen import allocate_scratchpad
 from ftm_backend.codegen.allocate_scratchpad import live_intervals, plan
 from ftm_backend.codegen.errors import CodegenError
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.symbolic import ShapeEnv, parse_size
 
 

@@ -5,8 +5,8 @@ import pytest
 from ftm_backend.codegen import insert_waits as sync
 from ftm_backend.codegen.allocate_scratchpad import plan
 from ftm_backend.codegen.insert_waits import insert_waits
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.kernel_tree import TileInstruction, TileLoop
 
 

@@ -10,8 +10,8 @@ from ftm_backend import assembler
 from ftm_backend.codegen import emit, pipeline
 from ftm_backend.ir import asm
 from ftm_backend.ir.asm.program import BufferDirective, ScalarArgument
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.index_expr import Atom, Expr
 from ftm_backend.ir.tile.kernel_tree import TileDecl, TileKernel, TileLoop
 from ftm_backend.ir.tile.printer import print_tiles

@@ -32,7 +32,7 @@ OURS = ("capture", "compile", "dispatch", "execute", "program", "torch")
 """Folders of csrc/ whose warnings are ftm's own; the others repeat those of eager PyTorch."""
 CPP = [path for folder in OURS for path in (ROOT / "csrc" / folder).rglob("*.cpp")]
 WARNS = {"warn", "warn_user", "_warn_once"}
-HANDLED = {"tools", "migrate", "compile_server.py", "trusted_files.py", "forked_process.py"}
+HANDLED = {"tools", "migrate", "compile_server.py", "trusted_files.py", "forked_process_handle.py"}
 """Where errors end in another message: that of a command, of a warning, of the compiler process."""
 ARGUMENTS = {
     "ValueError",

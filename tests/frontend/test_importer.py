@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ftm_backend import mlir
 from ftm_backend.frontend import Trace, import_trace
-from ftm_backend.ir.linalg.strided_layout import Strided, decompose
+from ftm_backend.ir.linalg.strided_view import Strided, decompose
 
 
 def imported(body: str, locations: list[str] | None = None) -> str:

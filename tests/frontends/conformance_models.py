@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.compile.trace_importer import trace_of
 from ftm_lazy.frontends.capture import capture
 
 FOLDER = Path(__file__).parents[2] / "backend" / "ftm_backend" / "conformance" / "models"

@@ -30,8 +30,8 @@ from torch import nn
 
 from ftm_backend.torch_mlir import execution_engine, export_dialects
 from ftm_lazy import FTMCompiler, TorchCompileBackend, metrics, package
-from ftm_lazy.frontends.array_program import ArrayProgram
 from ftm_lazy.frontends.captured_model import capture_model
+from ftm_lazy.frontends.numpy_program import NumpyProgram
 
 PUBLISHED = Path(__file__).with_suffix(".json")
 RTOL, ATOL = 1e-4, 1e-5
@@ -273,7 +273,7 @@ def by_validate(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
 
 def by_tosa(model: nn.Module, inputs: tuple[torch.Tensor, ...], expected: torch.Tensor) -> None:
     """By upstream's own path from TOSA to something that runs."""
-    program = ArrayProgram(capture_model(model, inputs))
+    program = NumpyProgram(capture_model(model, inputs))
     text = export_dialects.tosa_to_linalg(export_dialects.emit(program.trace, "tosa"))
     torch.testing.assert_close(
         program.nested(execution_engine.run_text(text, program.arrays(inputs)), inputs),

@@ -36,10 +36,10 @@ from ftm_backend import mlir, runtime
 from ftm_backend.frontend.ops import RECORDS
 from ftm_backend.torch_mlir import execution_engine, export_dialects
 from ftm_lazy import package
-from ftm_lazy.frontends.array_program import DTYPES_OF_TORCH, ArrayProgram
 from ftm_lazy.frontends.capture import CaptureError
 from ftm_lazy.frontends.captured_model import CapturedModel, capture_model
-from ftm_lazy.frontends.validate import run_assembly
+from ftm_lazy.frontends.numpy_program import DTYPES_OF_TORCH, NumpyProgram
+from ftm_lazy.frontends.validate_stages import run_assembly
 from ops import (  # the others register more samplers
     capture,
     samples,
@@ -148,7 +148,7 @@ def capture_tensor(array: Any, token: str) -> torch.Tensor:
     return tensor.view(torch.bfloat16) if token == "bf16" else tensor
 
 
-def by_llvm(programs: Sequence[ArrayProgram]) -> Iterator[Callable[[Tensors], Tensors]]:
+def by_llvm(programs: Sequence[NumpyProgram]) -> Iterator[Callable[[Tensors], Tensors]]:
     """Our linalg of each by upstream's bufferization and LLVM; all are functions of one module,
     since LLVM takes its time for each."""
     texts = [export_dialects.emit(program.trace, "linalg") for program in programs]
@@ -171,14 +171,14 @@ def differences(
 ) -> Iterator[tuple[str, str]]:
     """The ways whose results are not eager's, each with what is wrong; of every sample not those
     that run one's program again."""
-    taken: list[tuple[Callable[..., Any], Tensors, CapturedModel, ArrayProgram]] = []
+    taken: list[tuple[Callable[..., Any], Tensors, CapturedModel, NumpyProgram]] = []
     for function, tensors in examples:
         try:
             captured = capture_model(function, tensors)
         except CaptureError as error:
             yield "capture", f"{token} {[tuple(t.shape) for t in tensors]}: {error}"[:300]
         else:
-            taken.append((function, tensors, captured, ArrayProgram(captured)))
+            taken.append((function, tensors, captured, NumpyProgram(captured)))
     for (function, tensors, captured, program), linalg in zip(
         taken, by_llvm([program for *_, program in taken]), strict=True
     ):

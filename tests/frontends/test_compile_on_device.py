@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ftm_lazy import _C, TorchCompileBackend, metrics
-from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.compile.trace_importer import trace_of
 
 
 def test_a_training_step_is_the_lazy_devices_program() -> None:

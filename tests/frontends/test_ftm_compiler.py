@@ -19,9 +19,9 @@ from torch import nn
 from ftm_backend.machine import Machine
 from ftm_backend.torch_mlir import execution_engine, export_dialects
 from ftm_lazy import FTMCompiler, metrics
-from ftm_lazy.frontends.array_program import ArrayProgram
 from ftm_lazy.frontends.capture import CaptureError
 from ftm_lazy.frontends.captured_model import capture_model
+from ftm_lazy.frontends.numpy_program import NumpyProgram
 from ftm_lazy.tools import ftm_compile
 
 COMPILER = FTMCompiler()
@@ -74,7 +74,7 @@ def test_each_dialect_reads_back(make: object, dialect: str) -> None:
 def test_tosa_computes_the_same() -> None:
     """By upstream's own path from TOSA to something that runs."""
     model, x = block_and_input()
-    program = ArrayProgram(capture_model(model, (x,)))
+    program = NumpyProgram(capture_model(model, (x,)))
     text = export_dialects.tosa_to_linalg(export_dialects.emit(program.trace, "tosa"))
     found = program.nested(execution_engine.run_text(text, program.arrays([x])), [x])
     torch.testing.assert_close(
@@ -312,11 +312,13 @@ def test_complex_numbers_and_tensors_that_are_constants() -> None:
 
 def test_validate_says_where_they_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault that is put into the assembly is found at that boundary, and nowhere before."""
-    from ftm_lazy.frontends import validate
+    from ftm_lazy.frontends import validate_stages
 
-    right = validate.run_assembly
+    right = validate_stages.run_assembly
     monkeypatch.setattr(
-        validate, "run_assembly", lambda program, inputs: right(program, inputs) + torch.eye(3, 4)
+        validate_stages,
+        "run_assembly",
+        lambda program, inputs: right(program, inputs) + torch.eye(3, 4),
     )
     model, x = nn.Linear(8, 4), torch.randn(3, 8)
     report = COMPILER.validate(model, x)

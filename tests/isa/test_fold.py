@@ -12,7 +12,7 @@ import pytest
 from ftm_backend.target import cost_rules, op_costs
 from ftm_backend.target.instruction_table import BY_NAME
 from ftm_backend.target.macros import col2im
-from ftm_backend.target.macros.vector_unit import VectorUnit
+from ftm_backend.target.macros.macro_simulator import MacroSimulator
 from isa.tile_programs import FAMILY, compute, numbers, unit
 
 FOLDS = [
@@ -91,7 +91,7 @@ def test_what_cannot_be_folded_is_refused(dims, message):
 def test_a_fold_is_charged_as_its_expansion_counts(sides, channels, images, machine):
     """But for the filling of its loop."""
     taps, windows, sizes, strides = (tuple(side[at] for side in sides) for at in (0, 2, 4, 3))
-    u = VectorUnit(machine, "f32", op_costs.cost, dry=True)
+    u = MacroSimulator(machine, "f32", op_costs.cost, dry=True)
     x, y = (
         np.zeros((channels * prod(taps), images * prod(windows)), np.float32),
         np.zeros((channels, images * prod(sizes)), np.float32),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ftm_backend.perf_model import cycle_model, scaling
+from ftm_backend.perf_model import cycle_model, data_parallel_scaling
 from ftm_backend.perf_model.collective_costs import algorithms, collective_cost
 from ftm_backend.target import presets
 from ftm_backend.target.presets.fabric import Fabric, FabricLevel
@@ -95,10 +95,10 @@ def step(body: str) -> cycle_model.CycleProfile:
     return cycle_model.model(HEAD + COMPUTE + "@func main\n" + body + "@ret\n", cores=1)
 
 
-def times(profile: cycle_model.CycleProfile, rate: float) -> scaling.ScalingRow:
+def times(profile: cycle_model.CycleProfile, rate: float) -> data_parallel_scaling.ScalingRow:
     """Return the row of DDP on two ranks whose link has ``rate`` bytes per second."""
     machine = replace(FLAT, fabric=Fabric((FabricLevel("switch", 2, 1e-9, rate, rate),)))
-    return scaling.scaling(profile, machine, [2])[0].rows[0]
+    return data_parallel_scaling.scaling(profile, machine, [2])[0].rows[0]
 
 
 def test_communication_overlaps_as_the_program_starts_and_waits() -> None:
@@ -214,12 +214,12 @@ def test_program_without_collectives_is_refused(tmp_path, capsys) -> None:
 
 
 def test_where_scaling_stops() -> None:
-    def strategy(*efficiencies: float) -> scaling.StrategyScaling:
+    def strategy(*efficiencies: float) -> data_parallel_scaling.StrategyScaling:
         rows = [
-            scaling.ScalingRow(2 << k, 1.0, 0.0, 1.0, efficiency, "ring")
+            data_parallel_scaling.ScalingRow(2 << k, 1.0, 0.0, 1.0, efficiency, "ring")
             for k, efficiency in enumerate(efficiencies)
         ]
-        return scaling.StrategyScaling("DDP", tuple(rows))
+        return data_parallel_scaling.StrategyScaling("DDP", tuple(rows))
 
     good = strategy(0.99, 0.95, 0.91)
     assert (good.efficient_ranks, good.stops_at) == (8, None)

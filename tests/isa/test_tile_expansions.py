@@ -13,7 +13,7 @@ from ftm_backend.perf_model import cycle_model, tile_instruction_costs
 from ftm_backend.target import cost_rules, op_costs, presets
 from ftm_backend.target.instruction_table import BY_NAME
 from ftm_backend.target.macros import col2im, matmul, transpose_gather_scatter
-from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
+from ftm_backend.target.macros.macro_simulator import MacroSimulator, UnitVector
 from isa.tile_programs import (
     FAMILY,
     M7032,
@@ -220,7 +220,7 @@ def test_products_are_charged_what_their_expansion_takes(machine, m, n, k):
     """The closed forms are those of the published micro-kernels; see ``test_cycles_published``."""
 
     def counted(transposed: bool) -> float:
-        u = VectorUnit(machine, "f64", op_costs.cost, dry=True)
+        u = MacroSimulator(machine, "f64", op_costs.cost, dry=True)
         matmul.product(
             u,
             np.zeros((m, k)),
@@ -244,7 +244,7 @@ def test_products_of_narrow_types_have_thin_micro_kernels(machine, vectors, k):
     """Those of two vectors are charged what their expansion takes, those of one a few cycles more
     for each call."""
     m, n = 13, vectors * machine.lanes("f32") - 3
-    u = VectorUnit(machine, "f32", op_costs.cost, dry=True)
+    u = MacroSimulator(machine, "f32", op_costs.cost, dry=True)
     matmul.product(u, *(np.zeros(shape, np.float32) for shape in ((m, k), (k, n), (m, n))), False)
     spare = 3 * 5 if vectors == 1 else 0
     assert cost_rules.outer_cycles(machine, "f32", m, n, k) == u.cycles + spare
@@ -272,7 +272,7 @@ def test_thin_micro_kernels_keep_the_pipes_busy_where_elements_are_broadcast_fas
 
 
 def test_windows_are_charged_what_their_expansion_takes():
-    u = VectorUnit(M7032, "f32", op_costs.cost, dry=True)
+    u = MacroSimulator(M7032, "f32", op_costs.cost, dry=True)
     matmul.windows(
         u,
         np.zeros(10, np.float32),
@@ -282,7 +282,7 @@ def test_windows_are_charged_what_their_expansion_takes():
         np.zeros((100, 64), np.float32),
     )
     assert u.cycles == cost_rules.windows_cycles(M7032, "f32", 100, 64, 3, 27)
-    wide = VectorUnit(M7032, "f32", op_costs.cost, dry=True)
+    wide = MacroSimulator(M7032, "f32", op_costs.cost, dry=True)
     matmul.windows(
         wide,
         np.zeros(10, np.float32),
@@ -306,7 +306,7 @@ def test_thin_products_compute_what_they_should():
 
 
 def test_sums_across_lanes_take_what_was_published():
-    u = VectorUnit(M7032, "f64", op_costs.cost, dry=True)
+    u = MacroSimulator(M7032, "f64", op_costs.cost, dry=True)
     for _ in u.loop(1):
         for v in matmul.across(u, [u.constant(np.float64(0))] * 48):
             u.store(v, np.empty(16), 0)
@@ -317,7 +317,7 @@ def test_sums_across_lanes_take_what_was_published():
 @pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
 def test_transposition_is_charged_what_its_expansion_takes(machine, dtype):
     kind = TOKENS[dtype]
-    u = VectorUnit(machine, dtype, op_costs.cost, dry=True)
+    u = MacroSimulator(machine, dtype, op_costs.cost, dry=True)
     transpose_gather_scatter.transpose(u, np.zeros((512, 512), kind), np.zeros((512, 512), kind))
     assert cost_rules.transpose_cycles(machine, dtype, 512, 512) == pytest.approx(
         u.cycles, rel=0.01
@@ -399,7 +399,7 @@ def test_what_is_counted_dry_is_what_is_executed(name):
     assert taken[0] == taken[1] > 0
 
 
-class Watched(VectorUnit):
+class Watched(MacroSimulator):
     """Counts the registers of what it executes: vectors that were computed and will be read."""
 
     def __init__(self, dtype: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ftm_backend.machine import Machine
 from ftm_backend.target import op_costs, presets
-from ftm_backend.target.macros.vector_unit import VectorUnit
+from ftm_backend.target.macros.macro_simulator import MacroSimulator
 from machine.machine_programs import run_text
 
 M7032 = presets.load("m7032")
@@ -24,8 +24,8 @@ MACHINE = Machine(cores=1)
 RNG = np.random.default_rng(3)
 
 
-def unit(dtype: str, dry: bool = False) -> VectorUnit:
-    return VectorUnit(M7032, dtype, op_costs.cost, dry)
+def unit(dtype: str, dry: bool = False) -> MacroSimulator:
+    return MacroSimulator(M7032, dtype, op_costs.cost, dry)
 
 
 def numbers(token: str, *shape: int, edges: bool = False) -> np.ndarray:

@@ -147,7 +147,7 @@ def _by_number(number: int) -> torch.dtype:
 def test_headers_are_fresh() -> None:
     assert isa_header.main(["--check"]) == 0
     done = subprocess.run(
-        [sys.executable, "csrc/generate.py", "--check"],
+        [sys.executable, "csrc/generate_dtypes.py", "--check"],
         cwd=ROOT,
         capture_output=True,
         text=True,

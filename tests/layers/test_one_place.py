@@ -40,7 +40,7 @@ def naming(pattern: str, room: Path) -> set[str]:
         (r"choose_strips|strip_register", "machine/src/map_allocate.cpp"),
         # Views of elements in memory: one class, and one answer to which strides a dense tensor
         # has.
-        (r"^class Strided\b|^def decompose", "ir/linalg/strided_layout.py"),
+        (r"^class Strided\b|^def decompose", "ir/linalg/strided_view.py"),
         (r"def (row_major|contiguous_strides|dense_strides)", "ir/linalg/affine.py"),
     ],
 )  # fmt: skip
@@ -69,7 +69,7 @@ def test_state_is_owned_by_the_runtime() -> None:
         " torch/device_guard torch/device_hooks torch/ltc_backend torch/ltc_executor"
         " torch/pinned_allocator torch/storage_allocator"
     )
-    collectives = "distributed/collective_tokens distributed/waiters execute/host_collective"
+    collectives = "distributed/collective_tokens distributed/waiters execute/collective_registry"
     read_only = "dispatch/unboxed_kernels"
     allowed = f"{kept_by_pytorch} {collectives} {read_only} support/runtime".split()
     leaked = naming(r"^ *static (const )?auto\* ?\w+ =\s+new ", RECORDER)

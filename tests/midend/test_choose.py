@@ -12,7 +12,7 @@ import pytest
 from ftm_backend.midend.algorithms.registry import NAMED_OPERATIONS
 from ftm_backend.midend.schedule.choose import choose, explaining, pays
 from ftm_backend.midend.transforms.fusion.rules import RULES
-from ftm_backend.target import presets, tuning
+from ftm_backend.target import presets, tuning_overrides
 from ftm_backend.tools import ftm_opt
 
 MACHINE = presets.load("m7032")
@@ -25,7 +25,7 @@ def test_the_cheapest_alternative_is_taken() -> None:
 
 
 def test_the_user_decides_where_it_is_possible() -> None:
-    tuned = replace(MACHINE, choices=tuning.parse("fuse-conv-prologue=fuse"))
+    tuned = replace(MACHINE, choices=tuning_overrides.parse("fuse-conv-prologue=fuse"))
     assert pays(tuned, "fuse-conv-prologue", "a", keep=1.0, fuse=2.0)
     assert not pays(tuned, "fuse-conv-prologue", "a", keep=1.0, fuse=inf)
     assert not pays(tuned, "fuse-gemm-prologue", "a", keep=1.0, fuse=2.0)
@@ -50,29 +50,31 @@ def test_an_operation_without_another_algorithm_is_explained(
 
 def test_a_choice_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="valid decisions: .*fuse-conv-prologue"):
-        tuning.parse("fuse-everything=fuse")
+        tuning_overrides.parse("fuse-everything=fuse")
     with pytest.raises(ValueError, match="valid alternatives of fuse-conv-prologue: keep, fuse"):
-        tuning.parse("fuse-conv-prologue=yes")
+        tuning_overrides.parse("fuse-conv-prologue=yes")
 
 
 def test_choices_of_a_text_have_one_order() -> None:
     first = "fuse-gemm-prologue=keep, fuse-conv-prologue=fuse"
-    assert tuning.parse(first) == tuning.parse("fuse-conv-prologue=fuse,fuse-gemm-prologue=keep")
+    assert tuning_overrides.parse(first) == tuning_overrides.parse(
+        "fuse-conv-prologue=fuse,fuse-gemm-prologue=keep"
+    )
 
 
 def test_every_fusion_rule_and_every_algorithm_can_be_chosen() -> None:
-    assert {rule.name for rule in RULES} < tuning.DECISIONS.keys()
+    assert {rule.name for rule in RULES} < tuning_overrides.DECISIONS.keys()
     for named in NAMED_OPERATIONS.values():
         names = tuple(each.name for each in named.algorithms)
-        assert tuning.DECISIONS[named.decision] == names
+        assert tuning_overrides.DECISIONS[named.decision] == names
 
 
-@pytest.mark.parametrize("decision", tuning.DECISIONS)
+@pytest.mark.parametrize("decision", tuning_overrides.DECISIONS)
 def test_a_pass_explains_its_decision_and_the_user_can_take_the_other_one(
     decision: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the example of each pass the cost model decides against the default."""
-    default, *others = tuning.DECISIONS[decision]
+    default, *others = tuning_overrides.DECISIONS[decision]
     names = decision, f"choose-algorithm.{decision}", "choose-algorithm"
     path = next(path for name in names if (path := PASSES / f"{name}.mlir").exists())
     (line, *_) = [text for text in path.read_text().splitlines() if text.startswith("// RUN")]

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ftm_backend.ir.linalg.strided_layout import Strided, compose
+from ftm_backend.ir.linalg.strided_view import Strided, compose
 from midend.harness import check, stages
 from midend.linalg_text import Function
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from ftm_backend.frontend import lower
-from ftm_backend.frontend.oplib import index_scatter
+from ftm_backend.frontend.oplib import advanced_indexing
+from ftm_backend.frontend.oplib.op_annotations import ANNOTATIONS
 from ftm_backend.frontend.oplib.op_registry import omitted_arguments, parameter_name, register
-from ftm_backend.frontend.oplib.schema_annotations import ANNOTATIONS
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.ir.linalg.printer import print_function
 from ops import samples, test_records
@@ -75,7 +75,7 @@ def _checks_elements(name: str) -> bool:
         ),
         None,
     )
-    return sampled is not None and str(index_scatter.OUT_OF_BOUNDS) in print_function(
+    return sampled is not None and str(advanced_indexing.OUT_OF_BOUNDS) in print_function(
         lower(sampled[0].trace)
     )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ftm_lazy import _C
-from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.compile.trace_importer import trace_of
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ftm_backend.frontend import Trace
 from ftm_lazy import _C
-from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.compile.trace_importer import trace_of
 
 
 def text(*tensors: Tensor) -> str:

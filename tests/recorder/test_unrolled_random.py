@@ -148,7 +148,7 @@ def test_a_random_body_computes_what_it_does_on_the_cpu(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_long_bodies_are_cut_at_once_and_in_another_order(seed: int) -> None:
-    """What is cut into layers is put in order before (`csrc/partition/loop_order.h`)."""
+    """What is cut into layers is put in order before (`csrc/partition/reorder_for_loops.h`)."""
     rng = random.Random(seed)
     steps = [
         (rng.choice(REPEATED), rng.randrange(3), rng.randrange(3))

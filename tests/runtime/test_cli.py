@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import ftm_lazy
-from ftm_backend import cli
+from ftm_backend import cli_common
 from ftm_backend.tools import ftm
 from ftm_lazy import settings
 from ftm_lazy.compile import cache_files
@@ -71,9 +71,9 @@ def test_unknown_commands_and_versions(capsys: Capture) -> None:
 
 
 def test_a_fault_shows_its_traceback_only_on_request(capsys: Capture) -> None:
-    @cli.command("ftm broken")
+    @cli_common.command("ftm broken")
     def broken(arguments: Sequence[str] | None = None) -> int:
-        cli.Parser("ftm broken", "Break.").parse_args(arguments)
+        cli_common.Parser("ftm broken", "Break.").parse_args(arguments)
         raise LookupError("no luck")
 
     assert broken([]) == 2

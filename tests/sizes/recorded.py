@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ftm_backend.ir.trace.trace import Trace
-from ftm_lazy.compile.recorded_trace import with_symbols
+from ftm_lazy.compile.trace_importer import with_symbols
 
 ALL = -1
 """All dimensions vary."""

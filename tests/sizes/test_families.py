@@ -14,7 +14,7 @@ from ftm_backend.ir.trace.shape_family import (
     with_numbers,
 )
 from ftm_backend.ir.trace.trace import Trace
-from ftm_backend.symbolic.shape_relations import ShapeRelation, relate
+from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation, relate
 from ftm_lazy.dynamic_shapes.dynamic_programs import TraceFamilies
 
 _TRACE = """trace

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ftm_backend.driver import infer_sizes
 from ftm_backend.ir.trace import shape_family
 from ftm_backend.ir.trace.trace import Trace
-from ftm_backend.symbolic.shape_relations import ShapeRelation
-from ftm_lazy.compile.recorded_trace import with_symbols
+from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation
+from ftm_lazy.compile.trace_importer import with_symbols
 from ftm_lazy.dynamic_shapes.canonicalize import canonicalize
 from ftm_lazy.dynamic_shapes.dynamic_programs import DynamicCandidate, TraceFamilies
 from ftm_lazy.dynamic_shapes.size_hints import larger_sizes

@@ -28,7 +28,7 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.target import presets
 from ftm_lazy import _C
 from ftm_lazy.compile import compile_client
-from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.compile.trace_importer import trace_of
 
 __all__ = ["CORES", "DTYPES", "attempt"]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ftm_backend.assembler import image_layout
-from ftm_backend.cli import Parser, command
+from ftm_backend.cli_common import Parser, command
 from ftm_backend.target import element_types, instruction_table
 from ftm_backend.target.instruction import InstructionDef
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ftm_backend.codegen.arena_liveness import ArenaLifetimes, ArenaValue, Residency
-from ftm_backend.codegen.clone_for_second_store import rebind, store_to_copy
+from ftm_backend.codegen.clone_with_second_store import rebind, store_to_copy
 from ftm_backend.ir.tile.kernel_tree import TileKernel, callee_and_arguments
 from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 from ftm_backend.target.element_types import slot_bytes

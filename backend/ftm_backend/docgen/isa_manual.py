@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ftm_backend.assembler import image_layout
-from ftm_backend.cli import Parser, command
+from ftm_backend.cli_common import Parser, command
 from ftm_backend.docgen import macro_manual
 from ftm_backend.docgen.example_programs import case
 from ftm_backend.docgen.markdown import wrap_markdown

@@ -41,7 +41,7 @@ _OUTSIDE = """\
 ## Outside of maps
 
 These macros are loops over vectors. They are written as functions that both compute and count
-cycles; `target/macros/vector_unit.py` explains the timing. Examples of their cost on m7032:
+cycles; `target/macros/macro_simulator.py` explains the timing. Examples of their cost on m7032:
 
 | macro | extents | cycles |
 |---|---|---|

@@ -11,8 +11,8 @@ from ftm_backend.frontend.scalar_math import Number, ScalarEmitter, ScalarExpr
 from ftm_backend.frontend.strided_value import StridedValue
 from ftm_backend.ir.linalg import function
 from ftm_backend.ir.linalg.affine import Affine, dot, row_major, volume
-from ftm_backend.ir.linalg.scalar_nodes import gather_index, recognize_reduction
-from ftm_backend.ir.linalg.strided_layout import Strided, compose
+from ftm_backend.ir.linalg.body_builder import gather_index, recognize_reduction
+from ftm_backend.ir.linalg.strided_view import Strided, compose
 from ftm_backend.ir.trace.trace import TensorType
 from ftm_backend.symbolic import SymFloat, SymInt, guarded_equal, statically_known_equal
 

@@ -10,7 +10,7 @@ from ftm_backend.frontend.scalar_math import Number
 from ftm_backend.ir.linalg import function
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.named_ops import named_statement
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 
 
 def contraction(

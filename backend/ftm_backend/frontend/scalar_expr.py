@@ -12,8 +12,8 @@ from typing import cast
 
 from ftm_backend.dtypes import DTYPES, info, promote
 from ftm_backend.frontend import float8
+from ftm_backend.ir.linalg.body_builder import operation
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.linalg.scalar_nodes import operation
 from ftm_backend.symbolic import SymFloat, SymInt, round_to_dtype
 
 _Names = dict[str, tuple[str | None, str, str]]

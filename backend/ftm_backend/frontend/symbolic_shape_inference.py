@@ -8,7 +8,7 @@ operand, others from sizes with the same hint.
 Two sizes may have the same hint by chance. Each guess is therefore a new symbol while the
 operations are lowered, whose guards determine what must be equal; only if they leave a symbol open
 does it become the guessed size. A wrong guess is harmless: a program serves only traces whose
-numbers satisfy its relations (`ftm_backend.symbolic.shape_relations`).
+numbers satisfy its relations (`ftm_backend.symbolic.fit_size_polynomials`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ftm_backend.frontend.oplib.op_registry import RECORDS, omitted_arguments, p
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement, Update
 from ftm_backend.ir.linalg.origin import Origin
-from ftm_backend.ir.trace.op_labels import short_name
+from ftm_backend.ir.trace.kernel_labels import short_name
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, Trace
 
 __all__ = ["LoweringError", "TraceLowering", "lower"]

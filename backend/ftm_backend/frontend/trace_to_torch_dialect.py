@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from ftm_backend import dtypes, mlir
-from ftm_backend.ir.linalg.strided_layout import Slicing, Strided, decompose
+from ftm_backend.ir.linalg.strided_view import Slicing, Strided, decompose
 from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 from ftm_backend.mlir_stubs import Module, Operation, Type, Value
 

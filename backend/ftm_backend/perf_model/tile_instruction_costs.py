@@ -18,7 +18,7 @@ import numpy as np
 from ftm_backend.target import cost_rules, op_costs
 from ftm_backend.target.element_types import BY_TOKEN
 from ftm_backend.target.instruction_table import BY_NAME
-from ftm_backend.target.macros.vector_unit import VectorUnit
+from ftm_backend.target.macros.macro_simulator import MacroSimulator
 from ftm_backend.target.presets import MachineParameters
 
 
@@ -205,6 +205,6 @@ def _counted(machine: MachineParameters, name: str, dtype: str, *operands: objec
     """Execute an expansion dry and return its cycles."""
     macro = BY_NAME[name].macro
     assert macro is not None
-    unit = VectorUnit(machine, dtype, op_costs.cost, dry=True)
+    unit = MacroSimulator(machine, dtype, op_costs.cost, dry=True)
     macro.function(unit, *operands)
     return unit.cycles

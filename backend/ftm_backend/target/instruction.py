@@ -66,7 +66,7 @@ class MacroDef:
     Attributes:
         name: ``module.function`` in ``target.macros``. The function of a map operation records the
             expansion on a `MacroBuilder`, and ``target.op_costs`` costs it. The function of any
-            other instruction executes it on a `VectorUnit`, which counts its cycles.
+            other instruction executes it on a `MacroSimulator`, which counts its cycles.
         types: Suffixes of a map operation that are expanded; the row's own cost holds for others.
         widened: Whether F16 and BF16 are computed in F32 and rounded once.
     """

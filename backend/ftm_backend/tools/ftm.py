@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from ftm_backend.cli import UserError, command, say, version
+from ftm_backend.cli_common import UserError, command, say, version
 
 COMMANDS = {
     "compile": ("ftm_lazy.tools.ftm_compile", "compile an exported or scripted model"),

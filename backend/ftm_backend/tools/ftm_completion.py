@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from ftm_backend.cli import Parser, command, say
+from ftm_backend.cli_common import Parser, command, say
 
 _EPILOG = """\
 examples:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ftm_backend.cli import MOST_CORES, Parser, UserError, bounded, command, naming, say
+from ftm_backend.cli_common import MOST_CORES, Parser, UserError, bounded, command, naming, say
 from ftm_backend.conformance import CheckOutcome, report, run_all
 from ftm_backend.machine import Machine, MachineError
 from ftm_backend.target import presets

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from ftm_backend.cli import Parser, command, say, version
+from ftm_backend.cli_common import Parser, command, say, version
 
 _PACKAGES = ("torch", "numpy", "torch-mlir", "accelerate", "lightning", "transformers")
 

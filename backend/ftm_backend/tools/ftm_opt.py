@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ftm_backend.cli import MOST_CORES, Parser, bounded, command, naming
+from ftm_backend.cli_common import MOST_CORES, Parser, bounded, command, naming
 from ftm_backend.pass_manager import Pass, changes, select
 from ftm_backend.target.presets import MachineParameters
 from ftm_backend.tools.input_files import read_text, write
@@ -211,13 +211,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = parser().parse_args(arguments)
     from ftm_backend.midend.schedule.choose import explaining
-    from ftm_backend.target import presets, tuning
+    from ftm_backend.target import presets, tuning_overrides
 
     cores = bounded("--cores", given.cores, 0, MOST_CORES)
     with naming("--machine", presets.UnknownPreset):
         machine = presets.load(given.machine)
     with naming("--tune", ValueError):
-        machine = replace(machine, cores=cores or machine.cores, choices=tuning.parse(given.tune))
+        machine = replace(
+            machine, cores=cores or machine.cores, choices=tuning_overrides.parse(given.tune)
+        )
     if given.list_passes:
         print(_listing(machine))
         return 0

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ftm_backend.cli import MOST_CORES, Parser, UserError, bounded, command, naming, say
+from ftm_backend.cli_common import MOST_CORES, Parser, UserError, bounded, command, naming, say
 from ftm_backend.machine import MachineError
-from ftm_backend.perf_model import cycle_model, scaling
+from ftm_backend.perf_model import cycle_model, data_parallel_scaling
 from ftm_backend.target import presets
 from ftm_backend.tools.input_files import read_assembly, write
 from ftm_backend.tools.measured_run import measure
@@ -133,11 +133,13 @@ def _draw(
 def _scaling(profile: cycle_model.CycleProfile, given: argparse.Namespace) -> str:
     machine = presets.load(profile.machine)
     bounded("--ranks", given.ranks, 2, machine.fabric.ranks)
-    with naming(given.program, scaling.NoCollectivesError):
-        found = scaling.scaling(profile, machine, scaling.rank_counts(given.ranks))
+    with naming(given.program, data_parallel_scaling.NoCollectivesError):
+        found = data_parallel_scaling.scaling(
+            profile, machine, data_parallel_scaling.rank_counts(given.ranks)
+        )
     if given.json:
-        return json.dumps(scaling.as_json(profile, machine, found), indent=1)
-    return scaling.table(profile, machine, found)
+        return json.dumps(data_parallel_scaling.as_json(profile, machine, found), indent=1)
+    return data_parallel_scaling.table(profile, machine, found)
 
 
 def _window(text: str | None) -> tuple[float, float] | None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ftm_backend import safe_names
-from ftm_backend.cli import MOST_CORES, Parser, UserError, bounded, command, naming
+from ftm_backend.cli_common import MOST_CORES, Parser, UserError, bounded, command, naming
 from ftm_backend.runtime import INSTRUCTION_LIMIT
 from ftm_backend.target import presets
 from ftm_backend.tools.input_files import is_package

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ftm_backend.cli import MOST_CORES, Parser, bounded, command, naming
+from ftm_backend.cli_common import MOST_CORES, Parser, bounded, command, naming
 from ftm_backend.tools.input_files import read_text, write
 
 _EPILOG = """\

@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from ftm_backend import optional_packages, safe_names
-from ftm_backend.cli import UserError, naming
+from ftm_backend.cli_common import UserError, naming
 from ftm_backend.runtime import PackageError, package_file
 
 _MOST_TEXT = 1 << 30

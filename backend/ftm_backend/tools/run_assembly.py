@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ftm_backend import assembler, safe_names
-from ftm_backend.cli import UserError, naming
+from ftm_backend.cli_common import UserError, naming
 from ftm_backend.ir import asm
 from ftm_backend.ir.asm.program import AsmProgram, BufferDirective, ScalarArgument
 from ftm_backend.machine import Machine, MachineError, array_compare

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from ftm_backend import assembler, runtime
-from ftm_backend.cli import UserError, naming
+from ftm_backend.cli_common import UserError, naming
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.ir import asm
 from ftm_backend.ir.asm.program import AsmProgram, BufferDirective
 from ftm_backend.machine import Machine, MachineError, array_compare
-from ftm_backend.runtime.asm_bundle import FORMAT, load_compiled
+from ftm_backend.runtime.load_asm_bundle import FORMAT, load_compiled
 from ftm_backend.runtime.packaged_model import PackagedModel, TensorInfo
 from ftm_backend.target.element_types import BY_TOKEN
 from ftm_backend.tools.input_files import (

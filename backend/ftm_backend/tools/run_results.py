@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ftm_backend import safe_names
-from ftm_backend.cli import UserError, naming, say
+from ftm_backend.cli_common import UserError, naming, say
 from ftm_backend.ir.asm.program import AsmProgram
 from ftm_backend.machine import array_compare
 from ftm_backend.perf_model import cycle_model

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from ftm_backend.cli import Parser, UserError, command, naming
+from ftm_backend.cli_common import Parser, UserError, command, naming
 from ftm_backend.safe_names import printable
 from ftm_lazy.torch_xla import _world
 

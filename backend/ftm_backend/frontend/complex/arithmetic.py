@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ftm_backend.dtypes import PART
-from ftm_backend.frontend.complex.data_movement import cast_complex, or_zeros
-from ftm_backend.frontend.complex.split_real_imag import (
+from ftm_backend.frontend.complex.complex_to_real import (
     ComplexRewriter,
     ComplexTensor,
     Operand,
@@ -14,6 +13,7 @@ from ftm_backend.frontend.complex.split_real_imag import (
     real_type,
     rewrites,
 )
+from ftm_backend.frontend.complex.data_movement import cast_complex, or_zeros
 from ftm_backend.ir.trace.trace import Argument, DType, Ref, TensorType
 
 

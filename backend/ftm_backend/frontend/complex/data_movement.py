@@ -6,7 +6,7 @@ They apply to the real tensor with the added dimension.
 from __future__ import annotations
 
 from ftm_backend.dtypes import PART, info
-from ftm_backend.frontend.complex.split_real_imag import (
+from ftm_backend.frontend.complex.complex_to_real import (
     ComplexRewriter,
     ComplexTensor,
     real_type,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ftm_backend.dtypes import PART
-from ftm_backend.frontend.complex.split_real_imag import (
+from ftm_backend.frontend.complex.complex_to_real import (
     ComplexRewriter,
     ComplexTensor,
     Operand,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ftm_backend.dtypes import compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type
+from ftm_backend.frontend.oplib.advanced_indexing import checked_index, tensor_type
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.symbolic import sufficient_bits
 

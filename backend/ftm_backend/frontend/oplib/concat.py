@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 
 
 def concat(b: LinalgBuilder, parts: Sequence[StridedValue], dim: int) -> StridedValue:

@@ -16,7 +16,7 @@ from ftm_backend.frontend.linalg_builder import (
 )
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 
 
 class SlidingWindow:

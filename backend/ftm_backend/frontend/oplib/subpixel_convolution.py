@@ -14,7 +14,7 @@ from math import gcd
 
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.symbolic import ceildiv
 
 Correlate = Callable[[StridedValue, StridedValue, Sequence[int]], StridedValue]

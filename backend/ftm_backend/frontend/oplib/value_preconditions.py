@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type
+from ftm_backend.frontend.oplib.advanced_indexing import checked_index, tensor_type
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.scalar_math import ScalarExpr
 

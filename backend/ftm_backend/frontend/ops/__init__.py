@@ -10,8 +10,8 @@ import importlib
 from ftm_backend import plugins
 from ftm_backend.dtypes import COMPLEX, FLOATS
 from ftm_backend.frontend import complex
+from ftm_backend.frontend.oplib.op_annotations import ANNOTATIONS, annotation_table
 from ftm_backend.frontend.oplib.op_registry import RECORDS, OpRecord
-from ftm_backend.frontend.oplib.schema_annotations import ANNOTATIONS, annotation_table
 
 __all__ = ["RECORDS", "OpRecord", "annotation_table", "native_ops"]
 

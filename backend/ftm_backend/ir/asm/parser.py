@@ -25,9 +25,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ftm_backend.ir.asm import declarations, operand_parser
+from ftm_backend.ir.asm import directive_parser, operand_parser
 from ftm_backend.ir.asm import program as p
-from ftm_backend.ir.asm.declarations import DeclarationError
+from ftm_backend.ir.asm.directive_parser import DeclarationError
 from ftm_backend.ir.asm.errors import AsmError
 from ftm_backend.ir.asm.map_operands import map_input, map_output
 from ftm_backend.ir.asm.operand_parser import OperandError
@@ -275,7 +275,7 @@ class _Parser:
         if head == "@program":
             if self.program is not None:
                 raise self.fail(f"a second @program; the first is on line {self.program.line}")
-            self.program = self.here(declarations.program(words))
+            self.program = self.here(directive_parser.program(words))
         elif self.program is None:
             raise self.fail("the first line must be `@program name, machine`")
         elif head == "@tile":
@@ -285,10 +285,10 @@ class _Parser:
         elif self.function is not None or self.program.functions:
             raise self.fail(f"{head} is not known here; header lines go before the first @func")
         else:
-            self.program.header.append(self.here(declarations.header(head, words)))
+            self.program.header.append(self.here(directive_parser.header(head, words)))
 
     def parameter(self, head: str, words: list[str]) -> None:
-        parameter = declarations.parameter(head, words)
+        parameter = directive_parser.parameter(head, words)
         assert self.function is not None
         if any(not isinstance(item, (p.AsmParameter, p.Comment)) for item in self.function.items):
             raise self.fail("parameters come first in their function")
@@ -299,7 +299,7 @@ class _Parser:
     def tile(self, words: list[str]) -> None:
         if self.function is None or self.map is not None:
             raise self.fail("@tile belongs in a function, outside of @map")
-        self.function.items.append(self.here(declarations.tile(words)))
+        self.function.items.append(self.here(directive_parser.tile(words)))
 
     def here(self, declared: _Declared) -> _Declared:
         """Set line and comment of what the current line declares."""

@@ -10,7 +10,7 @@ import numpy as np
 from ftm_backend.dtypes import DTYPES, DTypeInfo
 from ftm_backend.ir.linalg.affine import Affine, volume
 from ftm_backend.ir.linalg.function import Node, Statement, Value, nodes_of, walk
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 
 if TYPE_CHECKING:
     from ftm_backend.ir.linalg.printer import FunctionPrinter

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ftm_backend.dtypes import MACHINE
 from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.body_builder import constant, gather_index, operation
 from ftm_backend.ir.linalg.function import Node, Tensor, Value, walk
-from ftm_backend.ir.linalg.scalar_nodes import constant, gather_index, operation
 from ftm_backend.mlir import ir
 from ftm_backend.mlir_stubs import Attribute, Operation, Type
 

@@ -16,7 +16,7 @@ import numpy as np
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
 from ftm_backend.ir.linalg.origin import Origin
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 
 Number = int | float
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
+from ftm_backend.ir.linalg.body_builder import combined
 from ftm_backend.ir.linalg.body_printer import BodyPrinter, constant_text, data_text
 from ftm_backend.ir.linalg.function import (
     COLLECTIVES,
@@ -27,8 +28,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.named_ops import NAMED, named_maps
 from ftm_backend.ir.linalg.origin import location_text
-from ftm_backend.ir.linalg.scalar_nodes import combined
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 
 
 def print_function(function: LinalgFunction, stage: str = "linalg") -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from ftm_backend.ir.linalg import update_reader
 from ftm_backend.ir.linalg.affine import dot, row_major, volume
+from ftm_backend.ir.linalg.body_builder import recognize_reduction
 from ftm_backend.ir.linalg.body_reader import BodyReader, constant_node, token
 from ftm_backend.ir.linalg.function import (
     COLLECTIVE_START,
@@ -32,8 +33,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.named_ops import NAMED, named_statement
 from ftm_backend.ir.linalg.origin import origins_at
-from ftm_backend.ir.linalg.scalar_nodes import recognize_reduction
-from ftm_backend.ir.linalg.strided_layout import Strided, compose
+from ftm_backend.ir.linalg.strided_view import Strided, compose
 from ftm_backend.ir.linalg.type_reader import extents, indices_of, sliced, tensor_type
 from ftm_backend.mlir import ir
 from ftm_backend.mlir_stubs import Module, Operation

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.body_reader import token
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.mlir import ir
 from ftm_backend.mlir_stubs import Operation
 

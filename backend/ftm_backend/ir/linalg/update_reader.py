@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ftm_backend.ir.linalg.affine import row_major, volume
 from ftm_backend.ir.linalg.function import Border, Tensor, Update, Value, WindowPart
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.ir.linalg.type_reader import sliced, tensor_type
 from ftm_backend.mlir_stubs import Operation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ftm_backend.ir.asm import declarations
+from ftm_backend.ir.asm import directive_parser
 from ftm_backend.ir.tile.index_parser import split
 from ftm_backend.ir.tile.instruction_reader import InstructionReader, LineReader, TileTextError
 from ftm_backend.ir.tile.kernel_tree import Block, TileBranch, TileKernel, TileLoop
@@ -42,9 +42,9 @@ def _declare(program: TileProgram, line: str) -> None:
     word, _, operands = line.partition(" ")
     fields = [f.strip() for f in operands.split(",")]
     if word == "@program":
-        program.machine = declarations.program(fields).machine
+        program.machine = directive_parser.program(fields).machine
     else:
-        program.header.append(declarations.header(word, fields))
+        program.header.append(directive_parser.header(word, fields))
 
 
 class _Function(InstructionReader):
@@ -82,7 +82,7 @@ class _Function(InstructionReader):
     def _parameter(self, line: str) -> None:
         word, _, operands = line.partition(" ")
         words = [w.strip() for w in operands.split(",")]
-        self._kernel.parameters.append(declarations.parameter(word, words))
+        self._kernel.parameters.append(directive_parser.parameter(word, words))
 
     def _tile(self, line: str) -> None:
         name, space, dtype, extents, depth, *offset = [

@@ -13,7 +13,7 @@ from itertools import accumulate, chain
 from ftm_backend.ir.trace.arguments import sizes_of_argument
 from ftm_backend.ir.trace.trace import Node, TensorType, Trace
 from ftm_backend.symbolic import ShapeEnv, SymInt, parse_size
-from ftm_backend.symbolic.shape_relations import ShapeRelation
+from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation
 
 
 def numbers_of(trace: Trace) -> tuple[int, ...]:

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "copy.h"
+#include "strided_copy.h"
 #include "core_state.h"
 
 namespace ftm {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "checker.h"
-#include "copy.h"
+#include "strided_copy.h"
 #include "core_state.h"
 #include "isa_gen.h"
 #include "direct_operands.h"

@@ -16,6 +16,7 @@ from itertools import product
 from math import inf
 
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
+from ftm_backend.ir.linalg.body_builder import elementwise
 from ftm_backend.ir.linalg.function import (
     LinalgFunction,
     Node,
@@ -27,8 +28,7 @@ from ftm_backend.ir.linalg.function import (
     WindowPart,
     copy_statement,
 )
-from ftm_backend.ir.linalg.scalar_nodes import elementwise
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.midend.algorithms.algorithm import Algorithm, replace_operation
 from ftm_backend.midend.algorithms.unpadded_input import unpadded
 from ftm_backend.symbolic import ceildiv

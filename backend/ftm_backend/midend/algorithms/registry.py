@@ -1,7 +1,7 @@
 """The named operations with their algorithms.
 
 To add an algorithm, write a module with an `Algorithm`, and add it here and to
-`ftm_backend.target.tuning`.
+`ftm_backend.target.tuning_overrides`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import Tensor, Update
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import border_of
 
 __all__ = ["unpadded"]

@@ -20,7 +20,7 @@ from math import inf
 
 from ftm_backend.ir.linalg.function import LinalgFunction, Node, Statement, Tensor, Value, constant
 from ftm_backend.ir.linalg.named_ops import sum_of_products
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.midend.algorithms.algorithm import Algorithm, replace_operation
 from ftm_backend.midend.algorithms.winograd_tiles import (
     Item,

@@ -28,7 +28,7 @@ from ftm_backend.ir.linalg.function import (
     copy_statement,
 )
 from ftm_backend.ir.linalg.named_ops import NAMED
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.midend.algorithms.unpadded_input import unpadded
 from ftm_backend.midend.algorithms.winograd_transform import (
     WINDOW,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
+from ftm_backend.ir.linalg.body_builder import constant, elementwise, operands_of, reading
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value
-from ftm_backend.ir.linalg.scalar_nodes import constant, elementwise, operands_of, reading
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.cost import estimate

@@ -6,6 +6,6 @@ predicate, shuffles lanes, and transfers data by DMA. Every other instruction of
 compare expansions with their macros, the cycle model charges them, and ``docs/expansions.md`` shows
 them.
 
-``macro_builder`` records the expansion of an operation inside of ``@map``; ``vector_unit`` executes
-and times the expansion of any other instruction.
+``macro_builder`` records the expansion of an operation inside of ``@map``; ``macro_simulator``
+executes and times the expansion of any other instruction.
 """

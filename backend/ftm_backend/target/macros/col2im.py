@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
+from ftm_backend.target.macros.macro_simulator import MacroSimulator, UnitVector
 
 
 class FoldSide(NamedTuple):
@@ -40,7 +40,7 @@ class FoldSide(NamedTuple):
         )
 
 
-def fold(u: VectorUnit, x: np.ndarray, y: np.ndarray, sides: Sequence[FoldSide]) -> None:
+def fold(u: MacroSimulator, x: np.ndarray, y: np.ndarray, sides: Sequence[FoldSide]) -> None:
     """Sum windows.
 
     Elements that are ``stride`` apart in each dimension form a phase. The windows of a phase are
@@ -103,7 +103,7 @@ def _places(
 
 
 def _phase(
-    u: VectorUnit,
+    u: MacroSimulator,
     rows: np.ndarray,
     sides: Sequence[FoldSide],
     phases: Sequence[int],
@@ -138,7 +138,9 @@ def _phase(
     return total
 
 
-def _store(u: VectorUnit, vector: UnitVector, row: np.ndarray, flat: np.ndarray, most: int) -> None:
+def _store(
+    u: MacroSimulator, vector: UnitVector, row: np.ndarray, flat: np.ndarray, most: int
+) -> None:
     """Store lanes at the places ``flat`` of a row; lanes with place -1 are dropped.
 
     Each stretch of consecutive places is shuffled to lane 0 and stored. ``most`` stretches are

@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
+from ftm_backend.target.macros.macro_simulator import MacroSimulator, UnitVector
 
 DOT_COLUMNS = 8
 """Columns of C in the dot-product micro-kernel: 6 rows x 8 columns = 48 sums, one vector each."""
 
 
-def product(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray, transposed: bool) -> None:
+def product(
+    u: MacroSimulator, a: np.ndarray, b: np.ndarray, c: np.ndarray, transposed: bool
+) -> None:
     """MM.ACC. A is M x K; B is K x N or, if ``transposed``, N x K.
 
     ``.TA`` only changes the addresses of A, and without ``.ACC`` C starts as 0: neither costs time.
@@ -20,14 +22,14 @@ def product(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray, transpos
     (dot_products if transposed else outer_products)(u, a, b, c)
 
 
-def outer_products(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+def outer_products(u: MacroSimulator, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
     """Add a (M x K) times b (K x N) to c (M x N)."""
     share = u.machine.mm_broadcast_cycles(u.dtype)
     _outer(u, a.shape[0], lambda i, k: u.load_scalar(_row(a, i), k, share), 1, b, c)
 
 
 def windows(
-    u: VectorUnit, a: np.ndarray, offsets: np.ndarray, runs: int, b: np.ndarray, c: np.ndarray
+    u: MacroSimulator, a: np.ndarray, offsets: np.ndarray, runs: int, b: np.ndarray, c: np.ndarray
 ) -> None:
     """MMW.ACC: `outer_products` whose element (i, k) of A is ``a[offsets[i, k]]``.
 
@@ -46,7 +48,7 @@ def windows(
 
 
 def _outer(
-    u: VectorUnit,
+    u: MacroSimulator,
     m: int,
     element_of_a: Callable[[int, int], UnitVector],
     runs: int,
@@ -92,7 +94,7 @@ def _outer(
         first += count * vectors * u.lanes
 
 
-def _widths(u: VectorUnit, n: int) -> list[tuple[int, int, int]]:
+def _widths(u: MacroSimulator, n: int) -> list[tuple[int, int, int]]:
     """Return for each kind of block: vectors per row, number of blocks, steps of k at once."""
     vectors, narrow = -(-n // u.lanes), u.machine.mm_vectors
     wide = narrow + bool(u.machine.mm_wide_overhead)
@@ -104,7 +106,7 @@ def _widths(u: VectorUnit, n: int) -> list[tuple[int, int, int]]:
     return [(narrow, spare - 1, 1), (narrow - empty, 1, 2)]
 
 
-def dot_products(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+def dot_products(u: MacroSimulator, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
     """Add a (M x K) times b (N x K) to c (M x N): vectors along K, then cross-lane sums."""
     machine = u.machine
     (m, k), n = a.shape, b.shape[0]
@@ -132,7 +134,7 @@ def dot_products(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> 
                 u.store(v, np.empty(u.lanes, c.dtype), 0)
 
 
-def across(u: VectorUnit, vectors: list[UnitVector]) -> list[UnitVector]:
+def across(u: MacroSimulator, vectors: list[UnitVector]) -> list[UnitVector]:
     """Sum each vector across its lanes; the sums fill the lanes of the results.
 
     The halves of two vectors are added into one vector, and so on (a butterfly).
@@ -161,9 +163,9 @@ def _row(matrix: np.ndarray, i: int) -> np.ndarray:
     return matrix[i] if i < matrix.shape[0] else np.zeros(matrix.shape[1], matrix.dtype)
 
 
-def _load(u: VectorUnit, matrix: np.ndarray, i: int, j: int) -> UnitVector:
+def _load(u: MacroSimulator, matrix: np.ndarray, i: int, j: int) -> UnitVector:
     return u.load(_row(matrix, i), j)
 
 
-def _store(u: VectorUnit, v: UnitVector, matrix: np.ndarray, i: int, j: int) -> None:
+def _store(u: MacroSimulator, v: UnitVector, matrix: np.ndarray, i: int, j: int) -> None:
     u.store(v, _row(matrix, i), j)

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
+from ftm_backend.target.macros.macro_simulator import MacroSimulator, UnitVector
 
 INTERLEAVED = 4
 """Independent rows (or vectors of columns) in flight, which hide each other's latency."""
@@ -20,7 +20,7 @@ def identity(operation: str, dtype: np.dtype) -> float | int:
     return {"ADD": 0, "MUL": 1, "MIN": most, "MAX": least, "LSE": least}[operation]
 
 
-def combine(u: VectorUnit, operation: str, a: UnitVector, x: UnitVector) -> UnitVector:
+def combine(u: MacroSimulator, operation: str, a: UnitVector, x: UnitVector) -> UnitVector:
     """Return ``a (+) x``, where a comes first."""
     if operation == "ADD":
         return u.add(a, x)
@@ -34,7 +34,7 @@ def combine(u: VectorUnit, operation: str, a: UnitVector, x: UnitVector) -> Unit
     return u.select(use_x, x, a)
 
 
-def _log_add_exp(u: VectorUnit, a: UnitVector, x: UnitVector) -> UnitVector:
+def _log_add_exp(u: MacroSimulator, a: UnitVector, x: UnitVector) -> UnitVector:
     """Return larger + log1p(exp(smaller - larger)); equal infinities stay."""
     above = u.compare(operator.lt, x, a)
     high, low = u.select(above, a, x), u.select(above, x, a)
@@ -45,7 +45,7 @@ def _log_add_exp(u: VectorUnit, a: UnitVector, x: UnitVector) -> UnitVector:
 
 
 def scan(
-    u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray, down: bool
+    u: MacroSimulator, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray, down: bool
 ) -> None:
     """Scan the rows of x into y, starting from ``carry`` and leaving the totals there.
 
@@ -61,7 +61,7 @@ def scan(
 
 
 def _scan_along(
-    u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray
+    u: MacroSimulator, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray
 ) -> None:
     rows, columns = x.shape
     last = np.full(u.lanes, u.lanes - 1)
@@ -85,7 +85,7 @@ def _scan_along(
 
 
 def _scan_down(
-    u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray
+    u: MacroSimulator, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray
 ) -> None:
     rows, columns = x.shape
     vectors = -(-columns // u.lanes)
@@ -98,7 +98,7 @@ def _scan_down(
         u.store(total, carry, at)
 
 
-def _chain(u: VectorUnit, operation: str, dtype: np.dtype, side_by_side: int) -> float:
+def _chain(u: MacroSimulator, operation: str, dtype: np.dtype, side_by_side: int) -> float:
     """Return the cycles between dependent combinations, divided by those in flight."""
     if operation == "LSE":
         latency = (

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
+from ftm_backend.target.macros.macro_simulator import MacroSimulator, UnitVector
 
 _MOST = np.iinfo(np.int64).max
 
@@ -16,7 +16,7 @@ def padded(count: int, lanes: int) -> int:
     return max(lanes, 1 << (max(count, 1) - 1).bit_length())
 
 
-def sort(u: VectorUnit, x: np.ndarray, y: np.ndarray) -> None:
+def sort(u: MacroSimulator, x: np.ndarray, y: np.ndarray) -> None:
     """Sort the k least elements of each row of x (R x n, int64) ascending into y (R x k).
 
     For k < n, blocks of k elements are sorted alternately up and down. The elementwise minima of
@@ -40,7 +40,7 @@ def sort(u: VectorUnit, x: np.ndarray, y: np.ndarray) -> None:
     y[...] = work[:, :kept]
 
 
-def merge(u: VectorUnit, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
+def merge(u: MacroSimulator, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
     """Merge sorted rows of a and b into rows of y.
 
     b is reversed behind a, which gives a bitonic sequence for the last stages of the network.
@@ -58,7 +58,7 @@ def merge(u: VectorUnit, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
     y[...] = work[:, : y.shape[1]]
 
 
-def _merge_stages(u: VectorUnit, work: np.ndarray, width: int, block: int) -> None:
+def _merge_stages(u: MacroSimulator, work: np.ndarray, width: int, block: int) -> None:
     """Sort bitonic runs of ``width``, alternately up and down; see `sort` for ``block``."""
     rows, size = work.shape
     distance = width // 2
@@ -85,7 +85,7 @@ def _merge_stages(u: VectorUnit, work: np.ndarray, width: int, block: int) -> No
         u.store(v, row, at)
 
 
-def _exchange(u: VectorUnit, row: np.ndarray, low: int, high: int, down: bool) -> None:
+def _exchange(u: MacroSimulator, row: np.ndarray, low: int, high: int, down: bool) -> None:
     a, b = u.load(row, low), u.load(row, high)
     if down:
         a, b = b, a
@@ -96,7 +96,7 @@ def _exchange(u: VectorUnit, row: np.ndarray, low: int, high: int, down: bool) -
     u.store(results[1], row, high)
 
 
-def _minima(u: VectorUnit, work: np.ndarray, block: int) -> np.ndarray:
+def _minima(u: MacroSimulator, work: np.ndarray, block: int) -> np.ndarray:
     """Return the elementwise minima of each pair of blocks, one sorted up and one down."""
     rows, size = work.shape
     result = np.empty((rows, size // 2), np.int64)

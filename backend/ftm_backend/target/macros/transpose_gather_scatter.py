@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ftm_backend.target.macros.macro_simulator import MacroSimulator, UnitVector
 from ftm_backend.target.macros.scan import combine
-from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
 
 HELD = 5
 """Rounds of exchanges done in registers, between 2 ** HELD vectors."""
 
 
-def transpose(u: VectorUnit, x: np.ndarray, y: np.ndarray) -> None:
+def transpose(u: MacroSimulator, x: np.ndarray, y: np.ndarray) -> None:
     """Transpose blocks of ``lanes`` rows: rows at distance 1, 2, 4, ... exchange half their lanes.
 
     Blocks with more rows than fit into registers go through the scratchpad once more; distant rows
@@ -42,7 +42,7 @@ def transpose(u: VectorUnit, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _exchange(
-    u: VectorUnit,
+    u: MacroSimulator,
     sources: Sequence[np.ndarray],
     at: int,
     targets: Sequence[np.ndarray],
@@ -63,7 +63,7 @@ def _exchange(
 
 
 def _swapped(
-    u: VectorUnit, group: Sequence[UnitVector], half: int, distance: int
+    u: MacroSimulator, group: Sequence[UnitVector], half: int, distance: int
 ) -> list[UnitVector]:
     result = list(group)
     low = (u.numbers & distance) == 0
@@ -82,7 +82,7 @@ def _line(matrix: np.ndarray, i: int) -> np.ndarray:
 
 
 def load_bordered(
-    u: VectorUnit,
+    u: MacroSimulator,
     a: np.ndarray,
     places: np.ndarray,
     inside: Sequence[int],
@@ -119,7 +119,7 @@ def load_bordered(
 
 
 def store_combined(
-    u: VectorUnit, operation: str, x: np.ndarray, a: np.ndarray, places: np.ndarray
+    u: MacroSimulator, operation: str, x: np.ndarray, a: np.ndarray, places: np.ndarray
 ) -> None:
     """DSC with arithmetic: combine rows ``x`` with elements ``places`` of ``a`` (both R x C).
 
@@ -134,7 +134,7 @@ def store_combined(
         a[places[row]] = old
 
 
-def gather(u: VectorUnit, a: np.ndarray, index: np.ndarray, d: np.ndarray) -> None:
+def gather(u: MacroSimulator, a: np.ndarray, index: np.ndarray, d: np.ndarray) -> None:
     """VGA of R x C elements.
 
     The first part of the map stores the indices to a tile, DMA gathers single elements (``DGA``),

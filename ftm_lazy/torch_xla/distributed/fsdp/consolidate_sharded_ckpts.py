@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ftm_backend.cli import Parser, command, naming
+from ftm_backend.cli_common import Parser, command, naming
 from ftm_lazy.torch_xla.distributed.fsdp.state_dict_utils import (
     consolidate_sharded_model_checkpoints,
 )

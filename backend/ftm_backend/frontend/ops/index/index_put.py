@@ -7,7 +7,7 @@ import math
 from ftm_backend.dtypes import ALL, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import (
+from ftm_backend.frontend.oplib.advanced_indexing import (
     OUT_OF_BOUNDS,
     checked_index,
     scatter_reduction,
@@ -15,8 +15,8 @@ from ftm_backend.frontend.oplib.index_scatter import (
     tensor_type,
     wrapped_index,
 )
+from ftm_backend.frontend.oplib.op_annotations import IndexArguments, recorded
 from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
-from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.ops.index.gather import check_integers, common_shape, indexed
 from ftm_backend.frontend.ops.index.masks import flat_source, ranks_of
 from ftm_backend.frontend.scalar_math import ScalarExpr

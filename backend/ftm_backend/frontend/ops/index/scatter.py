@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import (
+from ftm_backend.frontend.oplib.advanced_indexing import (
     checked_index,
     dim_to_rows,
     divide_by_counts,
@@ -15,8 +15,8 @@ from ftm_backend.frontend.oplib.index_scatter import (
     scatter_rows,
     wrapped_index,
 )
+from ftm_backend.frontend.oplib.op_annotations import IndexArguments, recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
-from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 

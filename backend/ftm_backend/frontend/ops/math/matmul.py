@@ -10,8 +10,8 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.call_arguments import given_argument
 from ftm_backend.frontend.oplib.matmul import matmul
+from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import PRODUCTS, lowering
-from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.symbolic import statically_known_equal
 
@@ -174,7 +174,7 @@ def _cross(b: LinalgBuilder, self: StridedValue, other: StridedValue, dim: int) 
 @lowering("aten::trace", FLOATS + INTS, "trace", PRODUCTS)
 def _trace(b: LinalgBuilder, self: StridedValue) -> StridedValue:
     from ftm_backend.frontend.oplib.reductions import sum_of
-    from ftm_backend.ir.linalg.strided_layout import Strided
+    from ftm_backend.ir.linalg.strided_view import Strided
 
     length, (down, right) = min(self.shape), self.access.strides
     diagonal = self.at(Strided((length,), (down + right,), self.access.offset))

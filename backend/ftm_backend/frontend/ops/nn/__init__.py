@@ -13,7 +13,7 @@ from ftm_backend.frontend.ops.nn import (  # noqa: F401  (registers the records)
     interpolate,
     loss,
     margin_loss,
-    normalize,
+    normalization,
     padding,
     pooling,
     quantization,

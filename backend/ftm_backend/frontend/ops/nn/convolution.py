@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.named_op_builder import contraction
+from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.oplib.reductions import reduce
-from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.oplib.subpixel_convolution import interleaved_phases, phases_of
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.named_ops import CONV_TRANSPOSE, WEIGHT_GRADIENT
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.symbolic import ceildiv
 
 recorded(

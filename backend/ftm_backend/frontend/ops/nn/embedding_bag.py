@@ -5,16 +5,16 @@ from __future__ import annotations
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.binary_search import count_before
-from ftm_backend.frontend.oplib.index_scatter import (
+from ftm_backend.frontend.oplib.advanced_indexing import (
     OUT_OF_BOUNDS,
     checked_index,
     scatter_rows,
     tensor_type,
 )
+from ftm_backend.frontend.oplib.binary_search import count_before
+from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
 from ftm_backend.frontend.oplib.reductions import sum_of
-from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.ops.nn.embedding import frequencies
 from ftm_backend.frontend.scalar_math import ScalarExpr
 

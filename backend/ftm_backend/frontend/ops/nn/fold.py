@@ -13,7 +13,7 @@ from ftm_backend.frontend.linalg_builder import (
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow, padded_planes
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 
 
 def _window_counts(

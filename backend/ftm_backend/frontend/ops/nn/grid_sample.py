@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.advanced_indexing import scatter_rows
 from ftm_backend.frontend.oplib.concat import concat
-from ftm_backend.frontend.oplib.index_scatter import scatter_rows
 from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import checked_index
+from ftm_backend.frontend.oplib.advanced_indexing import checked_index
+from ftm_backend.frontend.oplib.op_annotations import IndexArguments, recorded
 from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
 from ftm_backend.frontend.oplib.reductions import broadcast_shapes, reduce
-from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.oplib.value_preconditions import fault_unless
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType

@@ -17,7 +17,7 @@ from ftm_backend.frontend.oplib.op_registry import lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.frontend.sequential_loop import LoopIteration, repeat
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.ir.trace.trace import TensorType
 
 _TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-4, 1e-5), "f16": (2e-2, 8e-3), "bf16": (8e-2, 5e-2)}

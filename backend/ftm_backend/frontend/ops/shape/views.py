@@ -11,7 +11,7 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOu
 from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.symbolic import guarded_equal
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ftm_backend.ir.linalg.body_builder import constant, identity
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.linalg.scalar_nodes import constant, identity
 from ftm_backend.ir.tile.builder import Index, Mapped, TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.lowering.attention.backward_workspace import BackwardSizes, GroupExchange

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import Node, Value
-from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.attention.backward_elements import (

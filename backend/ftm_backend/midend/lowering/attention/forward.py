@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
+from ftm_backend.ir.linalg.body_builder import constant, identity
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.linalg.scalar_nodes import constant, identity
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.body_builder import operands_of, substitute
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value, walk
-from ftm_backend.ir.linalg.scalar_nodes import operands_of, substitute
 from ftm_backend.midend.schedule.gemm.contraction import Contraction
 from ftm_backend.midend.transforms.tensor.producer_inlining import (
     coordinates,

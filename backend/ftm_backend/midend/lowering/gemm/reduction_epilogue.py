@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, Value
-from ftm_backend.ir.linalg.scalar_nodes import constant
-from ftm_backend.ir.linalg.strided_layout import Strided, merged
+from ftm_backend.ir.linalg.strided_view import Strided, merged
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from math import prod
 
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.midend.lowering.gemm.block_transfers import Slices
 from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop

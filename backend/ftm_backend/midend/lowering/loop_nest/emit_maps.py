@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ftm_backend.ir.linalg.body_builder import combined, identity, substitute
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
-from ftm_backend.ir.linalg.scalar_nodes import combined, identity, substitute
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.lowering.loop_nest.reductions import ReductionForm, starts_at_identity

@@ -15,8 +15,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value
-from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.analysis.uniform_values import UniformValues

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ftm_backend.ir.linalg.body_builder import identity
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Statement
-from ftm_backend.ir.linalg.scalar_nodes import identity
 from ftm_backend.midend.schedule.loop_nest.tiling import NestTiling
 
 

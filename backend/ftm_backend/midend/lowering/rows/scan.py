@@ -10,8 +10,8 @@ from __future__ import annotations
 from math import inf
 
 from ftm_backend.dtypes import FLOATS
+from ftm_backend.ir.linalg.body_builder import constant, identity
 from ftm_backend.ir.linalg.function import Node, Statement
-from ftm_backend.ir.linalg.scalar_nodes import constant, identity
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.ir.tile.index_arithmetic import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl

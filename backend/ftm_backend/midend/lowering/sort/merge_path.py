@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.ir.tile.operands import BufferAddress

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from math import inf
 
 from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.body_builder import constant
 from ftm_backend.ir.linalg.function import Node, Statement, Value, walk
-from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.lowering.gemm.epilogue import Epilogue
 from ftm_backend.midend.schedule.attention.match_forward import LastOutput, has_constant_loops
 from ftm_backend.midend.schedule.attention.score_expressions import (

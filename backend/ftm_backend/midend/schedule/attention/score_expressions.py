@@ -14,8 +14,8 @@ from math import inf
 from typing import TypeVar
 
 from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.body_builder import constant, operation
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
-from ftm_backend.ir.linalg.scalar_nodes import constant, operation
 from ftm_backend.midend.schedule.gemm.contraction import match
 
 __all__ = [

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Operand, Statement, Value
 from ftm_backend.ir.linalg.named_ops import CONV_TRANSPOSE
-from ftm_backend.ir.linalg.strided_layout import Strided, merged
+from ftm_backend.ir.linalg.strided_view import Strided, merged
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide

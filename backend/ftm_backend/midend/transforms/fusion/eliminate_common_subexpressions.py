@@ -14,6 +14,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
+from ftm_backend.ir.linalg.body_builder import elementwise, operands_of
 from ftm_backend.ir.linalg.function import (
     LinalgFunction,
     Node,
@@ -23,7 +24,6 @@ from ftm_backend.ir.linalg.function import (
     Value,
     nodes_of,
 )
-from ftm_backend.ir.linalg.scalar_nodes import elementwise, operands_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles

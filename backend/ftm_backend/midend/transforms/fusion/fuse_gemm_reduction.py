@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.body_builder import constant, loop_nest
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
-from ftm_backend.ir.linalg.scalar_nodes import constant, loop_nest
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, partial_sums_of

@@ -14,8 +14,8 @@ from functools import partial
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
+from ftm_backend.ir.linalg.body_builder import loop_nest
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
-from ftm_backend.ir.linalg.scalar_nodes import loop_nest
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.loop_nest.plane_sums import (

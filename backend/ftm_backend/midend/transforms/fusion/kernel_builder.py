@@ -17,7 +17,7 @@ from ftm_backend.ir.linalg.function import (
     united_origins,
 )
 from ftm_backend.ir.linalg.origin import symbol_name
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.midend.analysis.use_def import FunctionUses, home_of, makers_of, written_over
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import split_off_sums

@@ -38,7 +38,7 @@ from ftm_backend.ir.linalg.function import (
     has_effect,
 )
 from ftm_backend.ir.linalg.named_ops import CONV_TRANSPOSE
-from ftm_backend.ir.linalg.strided_layout import Strided, compose
+from ftm_backend.ir.linalg.strided_view import Strided, compose
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.target.presets import MachineParameters
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, digits, row_major
+from ftm_backend.ir.linalg.body_builder import substitute
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store
-from ftm_backend.ir.linalg.scalar_nodes import substitute
 from ftm_backend.symbolic import guarded_equal, may_exceed_one
 
 Piece = tuple[int, int]

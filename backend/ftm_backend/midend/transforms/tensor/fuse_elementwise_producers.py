@@ -10,6 +10,7 @@ Changes the function in place.
 from __future__ import annotations
 
 from ftm_backend.ir.linalg.affine import digits, volume
+from ftm_backend.ir.linalg.body_builder import operands_of, substitute
 from ftm_backend.ir.linalg.function import (
     FunctionResult,
     LinalgFunction,
@@ -20,7 +21,6 @@ from ftm_backend.ir.linalg.function import (
     united_origins,
     walk,
 )
-from ftm_backend.ir.linalg.scalar_nodes import operands_of, substitute
 from ftm_backend.midend.analysis.body_cost import operations
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.schedule.gemm.contraction import match

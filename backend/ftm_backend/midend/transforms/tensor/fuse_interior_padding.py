@@ -23,7 +23,7 @@ from ftm_backend.ir.linalg.function import (
     WindowPart,
     copy_statement,
 )
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.midend.lowering.loop_nest.transpose import match_transpose
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import MachineParameters

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from math import inf, prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
+from ftm_backend.ir.linalg.body_builder import reading
 from ftm_backend.ir.linalg.function import (
     LinalgFunction,
     Operand,
@@ -20,8 +21,7 @@ from ftm_backend.ir.linalg.function import (
     Tensor,
     copy_statement,
 )
-from ftm_backend.ir.linalg.scalar_nodes import reading
-from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.schedule.cost import estimate, traffic_cycles

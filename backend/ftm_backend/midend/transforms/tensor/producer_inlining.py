@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
+from ftm_backend.ir.linalg.body_builder import constant, substitute
 from ftm_backend.ir.linalg.body_printer import CMPF, CMPI
 from ftm_backend.ir.linalg.function import (
     Border,
@@ -21,7 +22,6 @@ from ftm_backend.ir.linalg.function import (
     copy_statement,
     united_origins,
 )
-from ftm_backend.ir.linalg.scalar_nodes import constant, substitute
 
 __all__ = [
     "Cuts",

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ftm_backend.ir.linalg.affine import volume
+from ftm_backend.ir.linalg.body_builder import operands_of, substitute
 from ftm_backend.ir.linalg.function import (
     LinalgFunction,
     Node,
@@ -26,7 +27,6 @@ from ftm_backend.ir.linalg.function import (
     Value,
     walk,
 )
-from ftm_backend.ir.linalg.scalar_nodes import operands_of, substitute
 from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.schedule.choose import pays
 from ftm_backend.midend.schedule.cost import body_cycles, traffic_cycles

@@ -42,7 +42,7 @@ class _Block:
     nested: bool = False
 
 
-class VectorUnit:
+class MacroSimulator:
     """The units of a core.
 
     Args:

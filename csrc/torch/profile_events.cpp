@@ -1,4 +1,4 @@
-#include "torch/profile_view.h"
+#include "torch/profile_events.h"
 
 #include "graph/source_location.h"
 #include "sync/cut_trace.h"

@@ -13,11 +13,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ftm_backend.dtypes import DTYPES
-from ftm_lazy.compile.recorded_trace import trace_of
+from ftm_lazy.compile.trace_importer import trace_of
 from ftm_lazy.frontends.captured_model import CapturedModel
 
 
-class ArrayProgram:
+class NumpyProgram:
     """Maps a model's tensors to the arrays of its program, and back.
 
     A *source* is a weight k >= 0, or the input -1 - k.

@@ -1,4 +1,4 @@
-#include "torch/run_backward.h"
+#include "torch/backward_on_calling_thread.h"
 
 #include "graph/source_location.h"
 

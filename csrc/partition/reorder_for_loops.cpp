@@ -1,4 +1,4 @@
-#include "partition/loop_order.h"
+#include "partition/reorder_for_loops.h"
 
 #include <ATen/core/enum_tag.h>
 #include <c10/util/Exception.h>

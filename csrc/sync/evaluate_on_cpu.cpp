@@ -1,10 +1,10 @@
-#include "sync/host_decisions.h"
+#include "sync/evaluate_on_cpu.h"
 
 #include "graph/ordered_graph.h"
 #include "graph/trace.h"
 #include "support/capture_mode.h"
 #include "support/strict_mode.h"
-#include "execute/host_collective.h"
+#include "execute/collective_registry.h"
 #include "execute/launcher.h"
 #include "partition/launch_plan.h"
 #include "reference/executor.h"

@@ -1,6 +1,6 @@
 // Copies between two n-dimensional strided layouts, with a loop for each shape that programs use:
 // long runs, short runs, repeated elements, transposes, and others.
-#include "copy.h"
+#include "strided_copy.h"
 
 #include <cstring>
 

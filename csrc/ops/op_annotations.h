@@ -1,5 +1,5 @@
 // Properties of ops that their schemas do not have. The values come from the compiler's op records;
-// backend/ftm_backend/frontend/oplib/schema_annotations.py documents every field.
+// backend/ftm_backend/frontend/oplib/op_annotations.py documents every field.
 #pragma once
 
 #include "graph/call_spec.h"
@@ -13,7 +13,7 @@
 
 namespace ftm {
 
-// Classes of calls, by their arguments (`Call` in schema_annotations.py).
+// Classes of calls, by their arguments (`Call` in op_annotations.py).
 enum class CallKind : uint8_t {
   always,
   out,
@@ -29,7 +29,7 @@ enum class CallKind : uint8_t {
   one_sample,
 };
 
-// How ATen's composite kernel of an op may be used (`Composite` in schema_annotations.py).
+// How ATen's composite kernel of an op may be used (`Composite` in op_annotations.py).
 enum class CompositeUse : uint8_t { as_found, whole, unfit, serves };
 
 // Element values for which eager raises.

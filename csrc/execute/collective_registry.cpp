@@ -1,4 +1,4 @@
-#include "execute/host_collective.h"
+#include "execute/collective_registry.h"
 
 #include "program/machine.h"
 

@@ -8,10 +8,10 @@ import select
 import signal
 import subprocess
 
-__all__ = ["ForkedProcess"]
+__all__ = ["ForkedProcessHandle"]
 
 
-class ForkedProcess:
+class ForkedProcessHandle:
     """The part of `subprocess.Popen`'s interface that works for a process that is not our child.
 
     Args:

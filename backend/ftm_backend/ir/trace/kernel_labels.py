@@ -1,6 +1,6 @@
 """Labels of kernels after the operations that they compute, such as ``convolution+relu``.
 
-The recorder makes the same labels for profiles (csrc/torch/profile_view.cpp).
+The recorder makes the same labels for profiles (csrc/torch/profile_events.cpp).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-#include "memory/memory_limit.h"
+#include "memory/device_memory_size.h"
 
 #include <unistd.h>
 
@@ -52,7 +52,7 @@ size_t control_group_memory(size_t least) {
 
 } // namespace
 
-size_t memory_limit() {
+size_t device_memory_size() {
   static const size_t limit = control_group_memory(physical_memory());
   return limit;
 }

@@ -1,4 +1,4 @@
-#include "ops/schema_annotations.h"
+#include "ops/op_annotations.h"
 
 #include "support/runtime.h"
 

@@ -1,4 +1,4 @@
-#include "graph/call_operands.h"
+#include "graph/operand_slots.h"
 
 namespace ftm {
 namespace {

@@ -1,7 +1,7 @@
 """Write the recorder's table of dtypes, ``csrc/graph/dtypes_gen.h``, from the compiler's.
 
-python csrc/generate.py           # rewrite
-python csrc/generate.py --check   # exit 1 if the file is stale
+python csrc/generate_dtypes.py           # rewrite
+python csrc/generate_dtypes.py --check   # exit 1 if the file is stale
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ftm_backend.dtypes import ALL, DTYPES, PART, DTypeInfo, memory
 PATH = Path(__file__).parent / "graph" / "dtypes_gen.h"
 
 HEAD = """\
-// Generated from backend/ftm_backend/dtypes.py by `python csrc/generate.py`; do not edit.
+// Generated from backend/ftm_backend/dtypes.py by `python csrc/generate_dtypes.py`; do not edit.
 // clang-format off
 #pragma once
 
@@ -55,7 +55,7 @@ def render() -> str:
 def main() -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python csrc/generate.py", description=__doc__.split("\n")[0]
+        prog="python csrc/generate_dtypes.py", description=__doc__.split("\n")[0]
     )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if the header is stale"
@@ -63,7 +63,7 @@ def main() -> int:
     if not parser.parse_args().check:
         PATH.write_text(render())
     elif not PATH.exists() or PATH.read_text() != render():
-        print(f"{PATH} is stale: run `python csrc/generate.py`", file=sys.stderr)
+        print(f"{PATH} is stale: run `python csrc/generate_dtypes.py`", file=sys.stderr)
         return 1
     return 0
 

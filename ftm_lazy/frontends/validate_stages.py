@@ -19,8 +19,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from ftm_lazy.frontends.array_program import ArrayProgram
 from ftm_lazy.frontends.captured_model import CapturedModel
+from ftm_lazy.frontends.numpy_program import NumpyProgram
 from ftm_lazy.frontends.package import compile_trace
 
 
@@ -98,7 +98,7 @@ def validate(
     Raises:
         ValueError: The model draws random numbers.
     """
-    program = ArrayProgram(captured)
+    program = NumpyProgram(captured)
     if program.draws:
         raise ValueError(
             "the model draws random numbers, which differ between devices: validate it in eval mode"
@@ -186,7 +186,7 @@ def _compare(
     )
 
 
-def run_linalg(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> object:
+def run_linalg(program: NumpyProgram, inputs: Sequence[torch.Tensor]) -> object:
     """Run our linalg stage with upstream's bufferization and LLVM.
 
     Args:
@@ -201,7 +201,7 @@ def run_linalg(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> object:
     return _run_upstream(program, export_dialects.emit(program.trace, "linalg"), inputs)
 
 
-def run_torch_dialect(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> object:
+def run_torch_dialect(program: NumpyProgram, inputs: Sequence[torch.Tensor]) -> object:
     """Run the torch dialect with upstream's conversion to linalg and LLVM.
 
     Args:
@@ -219,14 +219,14 @@ def run_torch_dialect(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> 
     return _run_upstream(program, export_dialects.upstream_linalg(program.trace), inputs)
 
 
-def _run_upstream(program: ArrayProgram, text: str, inputs: Sequence[torch.Tensor]) -> object:
+def _run_upstream(program: NumpyProgram, text: str, inputs: Sequence[torch.Tensor]) -> object:
     from ftm_backend.torch_mlir import execution_engine
 
     results = execution_engine.run_text(text, program.arrays(inputs), program.scalars())
     return program.nested(results, inputs)
 
 
-def run_assembly(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> object:
+def run_assembly(program: NumpyProgram, inputs: Sequence[torch.Tensor]) -> object:
     """Run the assembly on the machine in checked mode.
 
     Args:

@@ -8,7 +8,7 @@ namespace ftm {
 
 // Returns the limit in bytes: the smaller of the host's physical memory and the limits of the
 // process's cgroups. Read once; later changes have no effect.
-size_t memory_limit();
+size_t device_memory_size();
 
 // Formats a number of bytes, as in "1.50 GiB".
 std::string size_text(size_t nbytes);
