@@ -1,6 +1,7 @@
 """Check that a release is complete; each line of the list is one function.
 
-    python packaging/check_release.py            # the sources
+    python packaging/check_release.py            # the sources, and their tag
+    python packaging/check_release.py --tag      # makes the tag, if the sources are complete
     python packaging/check_release.py --dist     # also dist/: wheels, source distribution
 
 ``--dist`` needs twine and auditwheel. If all checks hold, the last line is the next command of the
@@ -19,7 +20,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from email.message import Message
 from email.parser import Parser
 from pathlib import Path
@@ -61,6 +62,7 @@ def assigned(file: str, name: str) -> object:
 
 
 VERSION = str(assigned("ftm_lazy/__init__.py", "__version__"))
+TAG = f"v{VERSION}"
 VERSIONS = runpy.run_path(str(ROOT / "ftm_lazy/torch_version/supported.py"))
 TORCH: tuple[str, ...] = VERSIONS["SUPPORTED"]
 
@@ -74,7 +76,7 @@ def changelog_has_the_version_and_a_date() -> str:
 
 def the_version_is_new() -> str:
     """The version is higher than that of each other tag."""
-    others = [tag for tag in git("tag", "--list", "v*").split() if tag != f"v{VERSION}"]
+    others = [tag for tag in git("tag", "--list", "v*").split() if tag != TAG]
     return ", ".join(tag for tag in others if numbers(tag[1:]) >= numbers(VERSION))
 
 
@@ -91,8 +93,22 @@ def nothing_is_uncommitted() -> str:
 
 def the_tag_is_here() -> str:
     """The commit has the tag vVERSION."""
-    tags = git("tag", "--points-at", "HEAD").split()
-    return "" if f"v{VERSION}" in tags else f"git tag -a v{VERSION} -m 'ftm {VERSION}'"
+    if TAG in git("tag", "--points-at", "HEAD").split():
+        return ""
+    if git("tag", "--list", TAG):
+        return f"{TAG} is the tag of another commit"
+    return "python packaging/check_release.py --tag"
+
+
+def documents_name_wheels_of_this_version() -> str:
+    """README.md, docs/start.md and docs/support.md name wheels of this version and no other."""
+    wheels = {VERSIONS["wheel_version"](VERSION, torch) for torch in TORCH}
+    return ", ".join(
+        f"{name} has {found}"
+        for name in ("README.md", "docs/start.md", "docs/support.md")
+        for found in re.findall(r"\d+\.\d+\.\d+\.post\d+", (ROOT / name).read_text())
+        if found not in wheels
+    )
 
 
 def documents_name_the_supported_versions() -> str:
@@ -214,6 +230,7 @@ SOURCES: tuple[Callable[[], str], ...] = (
     the_version_is_new,
     documents_announce_the_release,
     documents_name_the_supported_versions,
+    documents_name_wheels_of_this_version,
     the_lock_agrees,
     the_site_builds_with_a_supported_version,
     commands_are_installed,
@@ -251,22 +268,37 @@ def requirements(summary: Message) -> list[str]:
     return summary.get_all("Requires-Dist", [])
 
 
-def main() -> int:
-    """Print each check with what it found; return 0 if all hold."""
-    parser = argparse.ArgumentParser(description="Check that a release is complete.")
-    parser.add_argument("--dist", action="store_true", help="also check the files of dist/")
-    with_dist = parser.parse_args().dist
+def failures(checks: Iterable[Callable[[], str]]) -> int:
+    """Print each check with what it found; return how many do not hold."""
     failed = 0
-    for check in (*SOURCES, *DISTRIBUTIONS) if with_dist else SOURCES:
+    for check in checks:
         found = check()
         failed += bool(found)
         print(
             f"{'FAILED' if found else 'ok':6}  {check.__doc__}"
             + (f"\n        {found}" if found else "")
         )
-    if failed:
+    return failed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the checks; return 0 if all hold."""
+    parser = argparse.ArgumentParser(description="Check that a release is complete.")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--tag", action="store_true", help="make the tag if the sources are complete")
+    what.add_argument("--dist", action="store_true", help="also check the files of dist/")
+    given = parser.parse_args(arguments)
+    if given.tag:
+        if failures(check for check in SOURCES if check is not the_tag_is_here):
+            return 1
+        if not git("tag", "--list", TAG):
+            git("tag", "--annotate", TAG, "--message", f"ftm {VERSION}")
+        checks: tuple[Callable[[], str], ...] = (the_tag_is_here,)
+    else:
+        checks = (*SOURCES, *DISTRIBUTIONS) if given.dist else SOURCES
+    if failures(checks):
         return 1
-    print(f"\nnow: {'twine upload dist/*' if with_dist else f'git push origin v{VERSION}'}")
+    print(f"\nnow: {'twine upload dist/*' if given.dist else f'git push origin {TAG}'}")
     return 0
 
 

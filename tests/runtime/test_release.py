@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
@@ -29,6 +30,7 @@ def checks(tmp_path: Path) -> dict[str, Any]:
     [
         "changelog_has_the_version_and_a_date",
         "documents_name_the_supported_versions",
+        "documents_name_wheels_of_this_version",
         "the_lock_agrees",
         "the_site_builds_with_a_supported_version",
         "commands_are_installed",
@@ -91,3 +93,49 @@ def test_a_source_distribution_without_tests_is_named(
         archive.add(tmp_path / "PKG-INFO", f"torch_ftm-{version}/PKG-INFO")
     found = checks["the_source_distribution_is_whole"]()
     assert "lacks tests/conftest.py" in found and "has version 0" in found
+
+
+@pytest.fixture
+def repository(checks: dict[str, Any], tmp_path: Path) -> Path:
+    """A repository with one commit, to which the checks of tags and of changes are applied."""
+    root = tmp_path / "repository"
+    names = ("the_version_is_new", "nothing_is_uncommitted", "the_tag_is_here")
+    checks["main"].__globals__.update(ROOT=root, SOURCES=tuple(checks[name] for name in names))
+    root.mkdir()
+    run_git(root, "init", "--quiet")
+    run_git(root, "config", "user.name", "a maintainer")
+    run_git(root, "config", "user.email", "a@maintainer")
+    run_git(root, "commit", "--quiet", "--allow-empty", "--message", "Release")
+    return root
+
+
+def run_git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, check=True)
+    return done.stdout.decode()
+
+
+def test_the_tag_is_made_if_all_checks_hold(
+    checks: dict[str, Any], repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repository / "x").touch()
+    assert checks["main"](["--tag"]) == 1 and run_git(repository, "tag") == ""
+    (repository / "x").unlink()
+    assert checks["main"]([]) == 1 and "check_release.py --tag" in capsys.readouterr().out
+    assert checks["main"](["--tag"]) == 0
+    tag = checks["TAG"]
+    assert capsys.readouterr().out.endswith(f"\nnow: git push origin {tag}\n")
+    assert run_git(repository, "cat-file", "-t", tag) == "tag\n"
+    assert checks["main"](["--tag"]) == checks["main"]([]) == 0
+
+
+def test_a_tag_is_neither_moved_nor_lowered(
+    checks: dict[str, Any], repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert checks["main"](["--tag"]) == 0
+    run_git(repository, "commit", "--quiet", "--allow-empty", "--message", "After the release")
+    assert checks["main"](["--tag"]) == 1
+    assert f"{checks['TAG']} is the tag of another commit" in capsys.readouterr().out
+    run_git(repository, "tag", "--delete", checks["TAG"])
+    run_git(repository, "tag", "v999.0.0")
+    assert checks["main"](["--tag"]) == 1 and "v999.0.0" in capsys.readouterr().out
+    assert run_git(repository, "tag") == "v999.0.0\n"
