@@ -51,6 +51,8 @@ IN_SDIST = (
     "docs/conf.py",
     "packaging/check_wheel.py",
 )
+BUILT = (".so", ".o", "build_record.json")
+"""Endings of files that a build writes."""
 
 
 def assigned(file: str, name: str) -> object:
@@ -190,7 +192,7 @@ def wheel_fault(path: Path) -> str:
 
 
 def the_source_distribution_is_whole() -> str:
-    """The source distribution has sources, tests, documents and this version."""
+    """The source distribution has sources, tests, documents, this version, and no built file."""
     found = []
     for path in DIST.glob("*.tar.gz"):
         with tarfile.open(path) as archive:
@@ -199,6 +201,7 @@ def the_source_distribution_is_whole() -> str:
             version = metadata(file.read().decode())["Version"] if file else None
         inside = {name.partition("/")[2] for name in names}
         found += [f"lacks {name}" for name in IN_SDIST if name not in inside]
+        found += [f"has {name}" for name in sorted(inside) if name.endswith(BUILT)]
         found += [f"has version {version}"] if version != VERSION else []
     return ", ".join(found)
 

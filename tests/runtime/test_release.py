@@ -90,9 +90,11 @@ def test_a_source_distribution_without_tests_is_named(
     version = checks["VERSION"]
     (tmp_path / "PKG-INFO").write_text("Name: torch-ftm\nVersion: 0\n")
     with tarfile.open(tmp_path / f"torch_ftm-{version}.tar.gz", "w:gz") as archive:
-        archive.add(tmp_path / "PKG-INFO", f"torch_ftm-{version}/PKG-INFO")
+        for name in ("PKG-INFO", "ftm_lazy/build_record.json"):
+            archive.add(tmp_path / "PKG-INFO", f"torch_ftm-{version}/{name}")
     found = checks["the_source_distribution_is_whole"]()
     assert "lacks tests/conftest.py" in found and "has version 0" in found
+    assert "has ftm_lazy/build_record.json" in found
 
 
 @pytest.fixture
