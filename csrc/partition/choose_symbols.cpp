@@ -131,6 +131,9 @@ class SymbolChooser {
     return choice_.any_size || (is_counted(dtype) && !choice_.trains) ? kAllDims : computed;
   }
 
+  // Whether equal numbers of two parameters are equal by chance, as when training.
+  bool are_independent() const { return choice_.trains && !choice_.any_size; }
+
   void choose_parameter(size_t i) {
     bool is_viewed = false;
     for (const auto& view : views_[i]) {
@@ -145,7 +148,7 @@ class SymbolChooser {
       if (is_varying_extent(i, d)) {
         const auto kind = static_cast<int64_t>(NumberKind::extent);
         const auto position = static_cast<int64_t>(i);
-        auto name = choice_.trains
+        auto name = are_independent()
                         ? symbol({kind, position, d}, type.sizes[d])
                         : symbol({kind, static_cast<int64_t>(type.dtype), rank, d}, type.sizes[d]);
         set(position, "", d, std::move(name));
@@ -191,8 +194,7 @@ class SymbolChooser {
 
   // Chooses the symbols of a view of a parameter. Returns whether there are any.
   bool choose_view(size_t i, const View& view, bool sets_extent) {
-    // When training, equal numbers of two parameters are equal by chance.
-    const int64_t owner = choice_.trains ? static_cast<int64_t>(i) : -1;
+    const int64_t owner = are_independent() ? static_cast<int64_t>(i) : -1;
     const auto made = view_polynomials(
         *trace_.calls[view.call].spec, memory_of(i),
         choice_.trains ? -1 : dim_in(grown_, view.value), smallest_,

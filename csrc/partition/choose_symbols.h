@@ -17,7 +17,9 @@ namespace ftm {
 struct SymbolChoice {
   // Tensors that the trace creates, and integers from the CPU, keep their sizes.
   bool trains = false;
-  bool any_size = false; // each size of a parameter varies independently, and may be 1
+  // Each size of a parameter varies, and may be 1. Equal sizes stay equal: values of one type are
+  // concatenated.
+  bool any_size = false;
 };
 
 // Chooses the symbols of a trace with these inputs. They are:

@@ -4,11 +4,14 @@
 #include "graph/view_spec.h"
 
 #include <algorithm>
+#include <array>
 
 namespace ftm {
 namespace {
 
-constexpr size_t kGroup = 8; // values that one call concatenates, while there are that many
+// Numbers of values of one type that one program concatenates. Each is a program to compile; with
+// fewer of them, more launches would be needed: at most 7 for less than 256 values.
+constexpr std::array<size_t, 4> kGroups = {64, 16, 4, 2};
 
 const c10::OperatorHandle& cat() {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::cat", "");
@@ -128,7 +131,8 @@ class ConcatSplitter {
     const int64_t inner = type_of(parts[0].value).numel() / outer;
     const auto rows = outer == 1 ? c10::DimVector{inner} : c10::DimVector{outer, inner};
     dim_ = static_cast<int64_t>(rows.size()) - 1;
-    const Part all = concatenate(reshape(parts, rows));
+    const auto matrices = reshape(parts, rows);
+    const Part all = parts.size() == 1 ? concatenate_group(matrices) : concatenate(matrices);
     cut();
     results_.push_back(reshape({all}, type.sizes)[0]);
   }
@@ -163,38 +167,60 @@ class ConcatSplitter {
     return views;
   }
 
-  // Concatenates groups of kGroup values, and then their results in the same way. The remaining
-  // values are concatenated one by one, and come last.
+  // Concatenates values of one type: groups of as many values as possible, then their results in
+  // the same way. The values before the first whole group are the beginning of a group, too, which
+  // overlaps the next one.
   Part concatenate(c10::ArrayRef<Part> parts) {
     if (parts.size() == 1) {
-      return concatenate_once(parts);
+      return parts[0];
     }
+    const size_t group =
+        *std::find_if(kGroups.begin(), kGroups.end(), [&](size_t k) { return k <= parts.size(); });
+    const size_t remaining = parts.size() % group;
     std::vector<Part> groups;
-    const size_t grouped = parts.size() < kGroup ? 0 : parts.size() / kGroup * kGroup;
-    for (size_t i = 0; i < grouped; i += kGroup) {
-      groups.push_back(concatenate_once(parts.slice(i, kGroup)));
+    for (size_t i = remaining; i < parts.size(); i += group) {
+      groups.push_back(concatenate_group(parts.slice(i, group)));
     }
-    const auto remaining = parts.slice(grouped);
-    if (remaining.empty()) {
-      return groups.size() == 1 ? groups[0] : concatenate(groups);
-    }
-    Part last = remaining[0];
-    for (const auto& part : remaining.slice(1)) {
-      last = concatenate_once({last, part});
-    }
-    if (groups.empty()) {
+    Part last = concatenate(groups);
+    if (remaining == 0) {
       return last;
     }
-    const Part all = groups.size() == 1 ? groups[0] : concatenate(groups);
-    return concatenate_once({all, last});
+    if (remaining == 1) {
+      cut();
+      return add_cat({parts[0], last});
+    }
+    const Part first = concatenate_group(parts.slice(0, group));
+    cut();
+    return add_cat({beginning_of(first, type_of(parts[0].value).sizes[dim_] * remaining), last});
   }
 
-  Part concatenate_once(c10::ArrayRef<Part> parts) {
+  Part concatenate_group(c10::ArrayRef<Part> parts) {
+    cut();
+    return add_cat(parts);
+  }
+
+  // Returns a part of a value: that many elements along the concatenated dimension. Its memory is a
+  // parameter of the program that reads it, as the recorder makes one for a part of a tensor.
+  Part beginning_of(const Part& part, int64_t size) {
+    const auto& type = type_of(part.value);
+    const auto strides = row_major_strides(type.sizes);
+    auto sizes = type.sizes;
+    sizes[dim_] = size;
+    int64_t extent = 1;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      extent += (sizes[d] - 1) * strides[d];
+    }
+    const Part memory = add_new(view_spec(type, {extent}, {1}, 0), {part});
+    return sizes.size() == 1
+               ? memory
+               : add_new(view_spec(type_of(memory.value), sizes, strides, 0), {memory});
+  }
+
+  Part add_cat(c10::ArrayRef<Part> parts) {
     std::vector<ValueType> types;
     for (const auto& part : parts) {
       types.push_back(type_of(part.value));
     }
-    cut();
     return add_new(cat_spec(types, dim_), parts);
   }
 

@@ -23,9 +23,10 @@ struct SplitConcats {
   std::vector<size_t> cuts; // calls before which to cut the graph, in ascending order
 };
 
-// Replaces these concatenations by calls that concatenate eight or two values at a time, with a cut
-// before and after each. So a few programs concatenate any number of values. `cuts` are further
-// cuts, by index in the old graph. Called under the recorder's lock.
+// Replaces these concatenations by calls that concatenate 64, 16, 4 or 2 values of one type, or two
+// of different sizes, with a cut before and after each. So five programs concatenate any number of
+// values, with at most 7 launches for less than 256. `cuts` are further cuts, by index in the old
+// graph. Called under the recorder's lock.
 SplitConcats split_concats(
     const Graph& graph, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts);
 

@@ -145,14 +145,24 @@ std::vector<size_t> varying_concats_of_loops(const Graph& graph) {
   return found;
 }
 
+// Whether a graph only concatenates, values or parts of values.
+bool is_concatenation(const Graph& graph) {
+  c10::SmallVector<const CallSpec*, 2> computing;
+  for (const auto* call : graph.calls) {
+    if (call->spec().kind != CallSpec::Kind::view) {
+      computing.push_back(&call->spec());
+    }
+  }
+  return computing.size() == 1 && computing[0]->concatenates != Concatenation::none;
+}
+
 PartitionedGraph cut_and_split_concats(
     const Graph& graph, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts) {
   auto split = split_concats(graph, concatenations, cuts);
   auto cut = cut_graph(split.graph, split.cuts);
   cut.calls = std::move(split.calls);
   for (auto& subgraph : cut.subgraphs) {
-    subgraph.any_size = subgraph.graph.calls.size() == 1 &&
-                        subgraph.graph.calls[0]->spec().concatenates != Concatenation::none;
+    subgraph.any_size = is_concatenation(subgraph.graph);
   }
   return cut;
 }

@@ -8,8 +8,8 @@
 //    serve every number.
 //  - The trace is long. It is cut, and stays cut, if that leaves at most two fifths of its calls to
 //    compile, because most subgraphs share a program.
-//  - The number of concatenated values varies. The concatenation becomes calls with eight or two
-//    values each (partition/split_concat.h).
+//  - The number of concatenated values varies. The concatenation becomes calls with 64, 16, 4
+//    or 2 values each (partition/split_concat.h).
 //  - The order of operations varies. Common segments of traces become programs
 //    (partition/shared_segments.h).
 #pragma once

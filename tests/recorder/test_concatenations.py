@@ -82,6 +82,18 @@ def test_few_programs() -> None:
     assert unrolled() - before == 3
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_few_launches(dim: int) -> None:
+    """At most 7 for less than 256 values."""
+    parts = list(torch.arange(255.0 * 6).view(255, 2, 3).to("ftm").unbind())
+    for count in (20, 21, 64, 16, 4, 2, 66, 255, 200, 77, 3, 126, 127, 63, 42, 15, 8, 31):
+        before = _C._counters().get("executions", 0)
+        joined = torch.cat(parts[:count], dim)
+        assert joined.sum().item() == 3 * count * (6 * count - 1)
+        launches = _C._counters()["executions"] - before
+        assert launches <= 7 + 1, count  # and that of the sum
+
+
 def test_a_number_that_stays_is_one_program() -> None:
     """And so is one that comes often among others."""
     parts = [torch.full((3,), float(i)).to("ftm") for i in range(40)]
