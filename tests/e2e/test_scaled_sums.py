@@ -80,6 +80,22 @@ def test_elementwise_factors_of_zero_do_not(name: str, position: int) -> None:
             torch.testing.assert_close(results[1], results[0], equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+@pytest.mark.parametrize("factor", [0.0, 0.37, -2.0])
+def test_the_factor_multiplies_the_first_tensor(name: str, factor: float) -> None:
+    """As in eager, where the product or quotient of both tensors overflows."""
+    for dtype in (torch.float32, torch.float64):
+        large = torch.finfo(dtype).max / 2
+        x = torch.randn(64, dtype=dtype)
+        y = torch.cat([x.sin(), torch.tensor([large, -7.0, large], dtype=dtype)])
+        z = torch.cat([x.cos(), torch.tensor([-5.0, large, 1e-3], dtype=dtype)])
+        x = torch.cat([x, torch.tensor([1.0, 2.0, 3.0], dtype=dtype)])
+        eager, ours = (
+            SCALED[name](*(t.to(on) for t in (x, y, z)), factor) for on in ("cpu", "ftm")
+        )
+        torch.testing.assert_close(ours.cpu(), eager)
+
+
 def test_no_factor_is_a_new_program() -> None:
     from ftm_lazy import metrics
 

@@ -166,7 +166,7 @@ def _quotient(r: ComplexRewriter, x: Parts, y: Parts) -> Parts:
 
 
 def _fused(combine: Callable[..., Parts]) -> Callable[..., Ref]:
-    """Rewrite ``self + value * combine(tensor1, tensor2)``, as optimizers call it."""
+    """Rewrite ``self + combine(value * tensor1, tensor2)``, as optimizers call it."""
 
     def rewrite(
         r: ComplexRewriter,
@@ -177,9 +177,8 @@ def _fused(combine: Callable[..., Parts]) -> Callable[..., Ref]:
         value: Argument,
     ) -> Ref:
         (a, b), factor = r.parts(self, result), r.parts(value, result)
-        real, imaginary = _times(
-            r, combine(r, r.parts(tensor1, result), r.parts(tensor2, result)), factor
-        )
+        scaled = _times(r, factor, r.parts(tensor1, result))
+        real, imaginary = combine(r, scaled, r.parts(tensor2, result))
         if imaginary is None:
             return r.join(r.add(a, real), b)
         return r.join(r.add(a, real), imaginary if b is None else r.add(b, imaginary))

@@ -288,15 +288,16 @@ pointwise(
     keep=("mask",),
     tolerance=EXACT,
 )
+# In eager's order: a product of the two tensors may overflow where one with `value` does not.
 pointwise(
     "aten::addcmul",
-    lambda self, tensor1, tensor2, value: self + tensor1 * tensor2 * value,
+    lambda self, tensor1, tensor2, value: self + value * tensor1 * tensor2,
     NUMBERS,
     "ternary",
 )
 pointwise(
     "aten::addcdiv",
-    lambda self, tensor1, tensor2, value: self + tensor1 / tensor2 * value,
+    lambda self, tensor1, tensor2, value: self + value * tensor1 / tensor2,
     FLOATS,
     "ternary",
 )
