@@ -1,6 +1,6 @@
 #include "capture/launch.h"
 
-#include "compile/compile_queue.h"
+#include "compile/compile_threads.h"
 #include "support/counters.h"
 #include "support/gil.h"
 #include "random/generator.h"

@@ -4,7 +4,7 @@
 #include "support/counters.h"
 #include "support/event_log.h"
 #include "support/shutdown.h"
-#include "compile/compile_queue.h"
+#include "compile/compile_threads.h"
 #include "sync/deferred_step.h"
 #include "execute/launcher.h"
 #include "execute/launch_count.h"

@@ -16,7 +16,7 @@ enum class CutReason {
 };
 
 // Launches all pending values of a trace. Does not wait for their results. Throws if launches are
-// forbidden, in a forked process, or as `launch_units` (compile/compile_queue.h). Must not be
+// forbidden, in a forked process, or as `launch_units` (compile/compile_threads.h). Must not be
 // called under the recorder's lock.
 void launch(PendingTrace& pending, CutReason why);
 

@@ -3,7 +3,7 @@
 #include "graph/recorder_lock.h"
 #include "ops/value_call.h"
 #include "random/generator.h"
-#include "compile/compile_queue.h"
+#include "compile/compile_threads.h"
 #include "execute/launcher.h"
 #include "program/program_table.h"
 

@@ -20,7 +20,7 @@
 #include "dispatch/cpu_fallback.h"
 #include "dispatch/custom_ops.h"
 #include "dispatch/register_ops.h"
-#include "compile/compile_queue.h"
+#include "compile/compile_threads.h"
 #include "program/compile_client.h"
 #include "program/recorded_trace.h"
 #include "sync/cut_trace.h"

@@ -1,4 +1,4 @@
-#include "compile/compile_queue.h"
+#include "compile/compile_threads.h"
 
 #include "compile/queue_state.h"
 #include "execute/first_run_observer.h"
