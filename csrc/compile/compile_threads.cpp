@@ -1,6 +1,6 @@
 #include "compile/compile_threads.h"
 
-#include "compile/queue_state.h"
+#include "compile/compile_queue.h"
 #include "execute/first_run_observer.h"
 #include "execute/launcher.h"
 #include "memory/buffer_error.h"

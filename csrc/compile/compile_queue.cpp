@@ -1,4 +1,4 @@
-#include "compile/queue_state.h"
+#include "compile/compile_queue.h"
 
 #include "support/strict_mode.h"
 
