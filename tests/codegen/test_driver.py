@@ -106,8 +106,8 @@ def test_a_dump_holds_what_each_pass_changes(tmp_path):
     diffs = {path.stem[3:]: path.read_text() for path in tmp_path.glob("*.diff")}
     assert {"fuse-ops", "assign-buffers", "allocate-scratchpad"} <= diffs.keys()
     assert not {"torch", "linalg", "tiles", "asm"} & diffs.keys()  # another language
-    assert "fuse-elementwise-producers" not in diffs  # finds nothing to do here
-    assert diffs["fuse-ops"].startswith("--- resolve-in-place\n+++ fuse-ops\n")
+    assert "inline-epilogue-inputs" not in diffs  # finds nothing to do here
+    assert diffs["fuse-ops"].startswith("--- insert-copies\n+++ fuse-ops\n")
     assert "+    %" in diffs["fuse-ops"] and "ftm.stage" not in diffs["fuse-ops"]
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from ftm_backend.midend.schedule.gemm import contraction_schedule
+from ftm_backend.midend.schedule.gemm import operand_roles
 from ftm_backend.midend.schedule.gemm.panel_search import panel_schedule
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.schedule.gemm.tiling_problem import (
@@ -75,7 +75,7 @@ def _force(
         )  # fmt: skip
         return 0, made[-1]
 
-    monkeypatch.setattr(contraction_schedule, "cheapest", chosen)
+    monkeypatch.setattr(operand_roles, "cheapest", chosen)
     return made
 
 

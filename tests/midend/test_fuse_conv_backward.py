@@ -8,12 +8,12 @@ import pytest
 
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.cost import estimate
-from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     match_conv_backward,
     plan_conv_backward,
 )
 from ftm_backend.midend.schedule.gemm.kernel_schedule import choose_schedule
+from ftm_backend.midend.schedule.gemm.operand_roles import find_schedule
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from midend.harness import tune

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
-from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
+from ftm_backend.midend.schedule.gemm.operand_roles import find_schedule
 from ftm_backend.perf_model import cycle_model
 from midend.harness import DTYPES, tune
 from midend.trace_builder import Program

@@ -12,7 +12,7 @@ import pytest
 
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
-from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
+from ftm_backend.midend.schedule.gemm.operand_roles import find_schedule
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters

@@ -11,7 +11,7 @@ from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from midend.harness import tune
 from midend.test_fold_pad_into_load import padded
-from midend.test_lower_transposes import permuted
+from midend.test_transpose_on_chip import permuted
 from midend.trace_builder import Program
 from midend.trace_programs import M7032, after, assembly, check, convolution, linalg
 

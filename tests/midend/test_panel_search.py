@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ftm_backend.midend.schedule.gemm import panel_search, planner
+from ftm_backend.midend.schedule.gemm.panel_choice import PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_cost import PricedPlan, price
-from ftm_backend.midend.schedule.gemm.panel_options import PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_search_space import PanelSearchSpace
 from ftm_backend.midend.schedule.gemm.tiling_problem import (
     EpilogueTraffic,

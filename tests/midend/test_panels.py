@@ -10,7 +10,7 @@ import pytest
 
 from ftm_backend import assembler
 from ftm_backend.machine import Machine
-from ftm_backend.midend.schedule.gemm import contraction_schedule
+from ftm_backend.midend.schedule.gemm import operand_roles
 from ftm_backend.midend.schedule.gemm.panel_search import panel_schedule
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TileCut, TilingProblem
@@ -120,7 +120,7 @@ def test_every_plan_is_right(
             cycles=1.0,
         )
         monkeypatch.setattr(
-            contraction_schedule,
+            operand_roles,
             "cheapest",
             lambda problems, machine: (0, chosen(problems[0], machine)),
         )

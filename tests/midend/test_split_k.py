@@ -9,7 +9,7 @@ from math import inf
 import pytest
 
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
-from ftm_backend.midend.schedule.gemm import contraction_schedule, panel_search
+from ftm_backend.midend.schedule.gemm import operand_roles, panel_search
 from ftm_backend.midend.schedule.gemm.schedule import Schedule, Share
 from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TileCut, TilingProblem
 from ftm_backend.perf_model import cycle_model
@@ -63,7 +63,7 @@ def _force(monkeypatch: pytest.MonkeyPatch, grid: str, form: str, k_size: int, c
         column_groups=columns, m_outer=True, a_space="gsm" if columns > 1 else "sm", share=share,
         trans_a=trans_a, b_layout=b_layout, transpose_c=transpose_c, k_groups=parts,
     )  # fmt: skip
-    monkeypatch.setattr(contraction_schedule, "cheapest", lambda problems, machine: (0, plan))
+    monkeypatch.setattr(operand_roles, "cheapest", lambda problems, machine: (0, plan))
 
 
 @pytest.mark.one_in(5)
@@ -163,7 +163,7 @@ def gradient(shape: tuple[int, ...]) -> tuple[Schedule, float]:
     """How the gradient of a convolution's weights is planned, and the cycles that it is charged."""
     program = weight(*shape)
     plans = [
-        contraction_schedule.find_schedule(kernel.aligned, M7032).plan
+        operand_roles.find_schedule(kernel.aligned, M7032).plan
         for kernel in planned(program).kernels
         if kernel.kind is KernelKind.CONTRACTION
     ]

@@ -10,7 +10,7 @@
 // CHECK: {kind = "contraction-with-prologue", schedule = "depth=2 {{.*}}"} : () -> (tensor<64x64xf32>)
 // CHECK-NOT: "ftm.kernel"
 
-module attributes {ftm.stage = "fuse-col2im-epilogue"} {
+module attributes {ftm.stage = "fuse-conv-transpose-epilogue"} {
   func.func @main(%arg0: tensor<64x80000xf32>, %arg1: tensor<64x80000xf32>, %arg2: tensor<80000x64xf32>) -> tensor<64x64xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
     %0 = "ftm.kernel"() ({
       %1 = tensor.empty() : tensor<64x80000xf32>

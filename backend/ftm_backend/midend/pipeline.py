@@ -23,21 +23,23 @@ from ftm_backend.midend.transforms.fusion.fusion_rule import FusionRule
 from ftm_backend.midend.transforms.fusion.rules import AFTER_ALGORITHMS, BEFORE_ALGORITHMS
 from ftm_backend.midend.transforms.fusion.select_lowerings import (
     line_buffer_pooling,
-    lower_transposes,
+    transpose_on_chip,
 )
 from ftm_backend.midend.transforms.memory.assign_buffers import assign_buffers
 from ftm_backend.midend.transforms.memory.defer_input_overwrites import defer_input_overwrites
+from ftm_backend.midend.transforms.memory.insert_copies import insert_copies
 from ftm_backend.midend.transforms.memory.outline_kernels import outline_kernels
-from ftm_backend.midend.transforms.memory.resolve_in_place import resolve_in_place
 from ftm_backend.midend.transforms.tensor.choose_algorithm import choose_algorithm, take_defaults
-from ftm_backend.midend.transforms.tensor.fold_pad_into_load import fold_pad_into_load
-from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import (
-    fuse_elementwise_producers,
+from ftm_backend.midend.transforms.tensor.fill_pad_border import fill_pad_border
+from ftm_backend.midend.transforms.tensor.fold_interior_pad_into_store import (
+    fold_interior_pad_into_store,
 )
-from ftm_backend.midend.transforms.tensor.fuse_interior_padding import fuse_interior_padding
+from ftm_backend.midend.transforms.tensor.fold_pad_into_load import fold_pad_into_load
+from ftm_backend.midend.transforms.tensor.inline_epilogue_inputs import (
+    inline_epilogue_inputs,
+)
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import rematerialize_pool_inputs
-from ftm_backend.midend.transforms.tensor.split_pad import split_pad
 from ftm_backend.pass_manager import (
     COPYING_CORES,
     OVERLAPPING_DMA,
@@ -115,30 +117,30 @@ PASSES: tuple[Pass, ...] = (
         instead=take_defaults,
     ),
     Pass(
-        "fuse-interior-padding",
-        fuse_interior_padding,
+        "fold-interior-pad-into-store",
+        fold_interior_pad_into_store,
         in_place(LINALG),
         "Store elements together with the constant between them, instead of filling it first.",
         optional=True,
         requires=(OVERLAPPING_DMA,),
     ),
     Pass(
-        "split-pad",
-        split_pad,
+        "fill-pad-border",
+        fill_pad_border,
         in_place(LINALG),
         "Fill only the border of a padded tensor, instead of all of it.",
         optional=True,
     ),
     Pass(
-        "fuse-elementwise-producers",
-        fuse_elementwise_producers,
+        "inline-epilogue-inputs",
+        inline_epilogue_inputs,
         in_place(LINALG),
         "Inline scalings of inputs, such as `w * decay`, into the matmul epilogue that reads them.",
         optional=True,
     ),
     Pass(
-        "resolve-in-place",
-        resolve_in_place,
+        "insert-copies",
+        insert_copies,
         in_place(LINALG),
         "Copy tensors that are overwritten but read elsewhere, and remove dead operations.",
     ),
@@ -166,8 +168,8 @@ PASSES: tuple[Pass, ...] = (
         requires=(COPYING_CORES,),
     ),
     Pass(
-        "lower-transposes",
-        lower_transposes,
+        "transpose-on-chip",
+        transpose_on_chip,
         in_place(KERNELS),
         "Transpose tiles on chip in kernels that only copy columns to rows.",
         optional=True,

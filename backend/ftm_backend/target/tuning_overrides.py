@@ -19,14 +19,14 @@ DECISIONS: dict[str, tuple[str, ...]] = {
     "fuse-attention-backward": _FUSION,
     "fuse-attention": _FUSION,
     "fuse-conv-backward": _FUSION,
-    "fuse-col2im-epilogue": _FUSION,
+    "fuse-conv-transpose-epilogue": _FUSION,
     "fuse-gemm-prologue": _FUSION,
     "fuse-conv-prologue": _FUSION,
     "fuse-pool-reduction": _FUSION,
     "fuse-gemm-reduction": _FUSION,
     "rematerialize-pool-inputs": _FUSION,
     "pack-operands": ("keep", "pack"),
-    "split-pad": ("keep", "split"),
+    "fill-pad-border": ("keep", "border"),
 }
 """Decision -> its alternatives. Without modelled costs that differ, the first one is taken."""
 

@@ -16,7 +16,7 @@ from ftm_backend.tools.input_files import read_text, write
 _EPILOG = """\
 examples:
   ftm opt --list-passes --machine m7032
-  ftm opt --resolve-in-place --fuse-ops a.mlir           two passes, in this order
+  ftm opt --insert-copies --fuse-ops a.mlir           two passes, in this order
   ftm opt --insert-waits a.tiles                         one pass on tiles
   ftm opt --ftm-pipeline a.mlir                          all passes, from linalg to assembly
   ftm opt --ftm-pipeline --print-changed a.mlir -o a.lan and what each pass changes

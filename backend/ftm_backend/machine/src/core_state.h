@@ -64,7 +64,7 @@ class Extent {
 struct Slot {
   uint8_t* base;
   Extent rows, columns;
-  uint8_t* lent = nullptr; // where the elements are instead, see direct_access.h
+  uint8_t* lent = nullptr; // where the elements are instead, see copy_elision.h
   int64_t row_bytes = 0; // distance of lent rows, whose elements are adjacent
   int32_t loops = -1; // lent by these of Core::lent_loops instead
   bool stored = false; // the elements are already in the buffer of the next DST

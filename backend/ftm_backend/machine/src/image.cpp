@@ -2,7 +2,7 @@
 // need not check.
 #include <sstream>
 
-#include "direct_access.h"
+#include "copy_elision.h"
 #include "ftm_machine.h"
 #include "image_declarations.h"
 #include "isa_gen.h"
@@ -18,7 +18,7 @@ class Loader : Declarations {
   std::unique_ptr<Program> load() {
     read_steps();
     read_call_ops();
-    find_direct_access(*program_);
+    elide_copies(*program_);
     shrink();
     return std::move(program_);
   }

@@ -60,7 +60,7 @@ struct TileDecl {
   int32_t rows, columns; // maximal; columns is the leading dimension
   int64_t offset, slot_bytes;
   int32_t first_slot; // number of its slot 0 among all slots of the program
-  int32_t stored_by = -1; // the DST whose buffer is written instead, see direct_access.h
+  int32_t stored_by = -1; // the DST whose buffer is written instead, see copy_elision.h
   int64_t bytes() const {
     return slot_bytes * (depth - 1) + int64_t(rows) * columns * type_bytes(type);
   }
@@ -119,7 +119,7 @@ struct Dma {
   int32_t row_dims, column_dims;
   std::vector<DmaDim> dims;
   int32_t border; // DLB: index into borders; -1: none
-  Lends lends; // DLD, see direct_access.h
+  Lends lends; // DLD, see copy_elision.h
 };
 
 struct Matrix { TileRef a, b, c; };

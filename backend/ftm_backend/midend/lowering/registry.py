@@ -11,7 +11,7 @@ from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering import collective
 from ftm_backend.midend.lowering.attention import backward as attention_backward
 from ftm_backend.midend.lowering.attention import forward as attention
-from ftm_backend.midend.lowering.gemm import conv_backward
+from ftm_backend.midend.lowering.gemm import fused_conv_backward
 from ftm_backend.midend.lowering.gemm import lower as contraction
 from ftm_backend.midend.lowering.loop_nest import line_buffer, transpose
 from ftm_backend.midend.lowering.loop_nest import lower as nest
@@ -46,7 +46,7 @@ LOWERINGS: dict[KernelKind, KernelLowering] = {
     KernelKind.CONTRACTION: KernelLowering(contraction.lower),
     KernelKind.CONTRACTION_WITH_PROLOGUE: KernelLowering(contraction.lower),
     KernelKind.CONTRACTION_WITH_REDUCTION: KernelLowering(contraction.lower),
-    KernelKind.CONV_BACKWARD: KernelLowering(conv_backward.lower),
+    KernelKind.CONV_BACKWARD: KernelLowering(fused_conv_backward.lower),
     KernelKind.ATTENTION: KernelLowering(attention.lower),
     KernelKind.ATTENTION_BACKWARD: KernelLowering(
         attention_backward.lower, attention_backward.workspace

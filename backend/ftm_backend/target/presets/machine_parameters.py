@@ -134,7 +134,7 @@ class MachineParameters:
         """Whether rows of few elements move in long runs and are separated in scratchpad.
 
         A core that executes its own transfers gains nothing by that over moving them one by one.
-        Whole transposes are worth it on every machine, see ``lower-transposes``.
+        Whole transposes are worth it on every machine, see ``transpose-on-chip``.
         """
         return self.dma_overlaps
 

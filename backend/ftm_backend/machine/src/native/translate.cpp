@@ -8,7 +8,7 @@
 
 #include "native/frame.h"
 #include "native/operations.h"
-#include "native/runs.h"
+#include "native/body_runs.h"
 
 namespace ftm::native {
 namespace {

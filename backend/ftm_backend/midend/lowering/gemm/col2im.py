@@ -27,7 +27,7 @@ from ftm_backend.midend.lowering.gemm.epilogue import (
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import LARGEST
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2Im, Col2ImGeometry
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, ContractionForm
-from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
+from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 from ftm_backend.midend.transforms.tensor.producer_inlining import is_elementwise, is_whole
 from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import ACCUMULATORS

@@ -15,7 +15,7 @@ from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Sli
 from ftm_backend.midend.lowering.gemm.panel_operands import PanelOperands
 from ftm_backend.midend.lowering.gemm.panel_step import PanelSlices, PanelStep
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import ReductionEpilogue
-from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
+from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 
 __all__ = ["ContractionEmitter"]
 

@@ -10,7 +10,7 @@ from ftm_backend.ir.tile.kernel_tree import TileDecl
 
 if TYPE_CHECKING:
     from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
-    from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
+    from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 
 __all__ = ["GsmSharedBlocks"]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
-from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
+from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 
 __all__ = ["PanelSlices", "PanelStep"]
 

@@ -20,7 +20,7 @@ from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
 from ftm_backend.midend.lowering.map_bodies import mapped
-from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles
+from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 from ftm_backend.midend.schedule.gemm.schedule import Schedule
 from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 

@@ -28,7 +28,7 @@ from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2ImGeometry
 from ftm_backend.midend.schedule.gemm.contraction import ContractionForm
-from ftm_backend.midend.schedule.gemm.contraction_schedule import OperandRoles, assign_operands
+from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles, assign_operands
 from ftm_backend.midend.schedule.gemm.panel_search_space import SCALARS
 from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
 from ftm_backend.midend.transforms.tensor.align_loops import align_all

@@ -12,7 +12,7 @@ from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import split_off_sums
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index
-from ftm_backend.midend.schedule.gemm.contraction_schedule import (
+from ftm_backend.midend.schedule.gemm.operand_roles import (
     OperandRoles,
     cheapest_roles,
     find_schedule,

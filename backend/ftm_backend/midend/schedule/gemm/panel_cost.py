@@ -15,7 +15,7 @@ from math import inf, prod
 
 import numpy as np
 
-from ftm_backend.midend.schedule.gemm.panel_options import ChoiceMasks, PanelChoice
+from ftm_backend.midend.schedule.gemm.panel_choice import ChoiceMasks, PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_search_space import SCALARS, PanelSearchSpace
 from ftm_backend.midend.schedule.gemm.panel_transfer_cost import PanelTransferCost
 from ftm_backend.midend.schedule.gemm.schedule import ASpace, Schedule

@@ -25,8 +25,8 @@ from itertools import product as every
 from math import inf, prod
 
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import CandidateSizes
+from ftm_backend.midend.schedule.gemm.panel_choice import PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_cost import CHUNKS, PricedPlan, price
-from ftm_backend.midend.schedule.gemm.panel_options import PanelChoice
 from ftm_backend.midend.schedule.gemm.panel_search_space import CERTAIN, PanelSearchSpace
 from ftm_backend.midend.schedule.gemm.schedule import BLayout, Schedule, Share
 from ftm_backend.midend.schedule.gemm.tiling_problem import TilingProblem

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ftm_backend.midend.schedule.gemm.panel_options import ChoiceMasks
+from ftm_backend.midend.schedule.gemm.panel_choice import ChoiceMasks
 from ftm_backend.midend.schedule.gemm.panel_search_space import PanelSearchSpace
 from ftm_backend.midend.schedule.gemm.wave_quantization import ddr_share, waves
 from ftm_backend.target import cost_rules

@@ -24,7 +24,7 @@ from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, partial_sums_of
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
 from ftm_backend.midend.schedule.cost import bytes_of, estimate, traffic_cycles
-from ftm_backend.midend.schedule.gemm.contraction_schedule import find_schedule
+from ftm_backend.midend.schedule.gemm.operand_roles import find_schedule
 from ftm_backend.midend.transforms.fusion.fusion_rule import (
     Candidate,
     Cycles,

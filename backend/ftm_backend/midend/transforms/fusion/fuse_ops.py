@@ -1,6 +1,6 @@
 """Pass ``fuse-ops``: fuse operations that share a loop nest into one kernel.
 
-Input: linalg after ``resolve-in-place``. Output: kernels (`KernelModule`); each statement is in one
+Input: linalg after ``insert-copies``. Output: kernels (`KernelModule`); each statement is in one
 kernel.
 """
 
@@ -33,7 +33,7 @@ def fuse_ops(
     """Return the kernels of a function.
 
     Args:
-        function: A function after ``resolve-in-place``; its statements get their stores.
+        function: A function after ``insert-copies``; its statements get their stores.
         machine: The machine to fuse for.
         separate: Numbers of statements that get kernels of their own, in the order of
             `statements_of`.

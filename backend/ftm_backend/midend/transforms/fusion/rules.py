@@ -9,9 +9,9 @@ from __future__ import annotations
 from ftm_backend.midend.transforms.fusion import (
     fuse_attention,
     fuse_attention_backward,
-    fuse_col2im_epilogue,
     fuse_conv_backward,
     fuse_conv_prologue,
+    fuse_conv_transpose_epilogue,
     fuse_gemm_prologue,
     fuse_gemm_reduction,
     fuse_pool_reduction,
@@ -43,11 +43,11 @@ BEFORE_ALGORITHMS = (
         fuse_conv_backward.candidates,
     ),
     FusionRule(
-        "fuse-col2im-epilogue",
+        "fuse-conv-transpose-epilogue",
         Direction.EPILOGUE,
         "Apply elementwise consumers of a transposed convolution before its result is stored.",
-        fuse_col2im_epilogue.is_anchor,
-        fuse_col2im_epilogue.candidates,
+        fuse_conv_transpose_epilogue.is_anchor,
+        fuse_conv_transpose_epilogue.candidates,
     ),
     FusionRule(
         "fuse-gemm-prologue",

@@ -1,4 +1,4 @@
-"""Passes ``lower-transposes`` and ``line-buffer-pooling``: other lowerings for some loop nests.
+"""Passes ``transpose-on-chip`` and ``line-buffer-pooling``: other lowerings for some loop nests.
 
 - A copy of columns to rows is transposed on chip (kind ``transpose``, see
   ``lowering/loop_nest/transpose.py``). DMA would move it element by element.
@@ -15,10 +15,10 @@ from ftm_backend.midend.lowering.loop_nest.transpose import match_transpose
 from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import plan_line_buffer
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["line_buffer_pooling", "lower_transposes"]
+__all__ = ["line_buffer_pooling", "transpose_on_chip"]
 
 
-def lower_transposes(module: KernelModule, machine: MachineParameters) -> KernelModule:
+def transpose_on_chip(module: KernelModule, machine: MachineParameters) -> KernelModule:
     """Mark the kernels of ``module`` that are transposes; small ones stay copies."""
     for kernel in module.kernels:
         if kernel.kind is not KernelKind.LOOP_NEST or len(kernel.statements) != 1:

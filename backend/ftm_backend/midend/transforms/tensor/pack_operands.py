@@ -26,7 +26,7 @@ from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.schedule.choose import choose
 from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
-from ftm_backend.midend.schedule.gemm.contraction_schedule import cycles_lower_bound
+from ftm_backend.midend.schedule.gemm.operand_roles import cycles_lower_bound
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 

@@ -31,7 +31,7 @@ from ftm_backend.midend.analysis.use_def import FunctionUses
 from ftm_backend.midend.schedule.choose import pays
 from ftm_backend.midend.schedule.cost import body_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import match
-from ftm_backend.midend.transforms.memory.resolve_in_place import drop_unused
+from ftm_backend.midend.transforms.memory.insert_copies import drop_unused
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import MOST_SIDES, around
 from ftm_backend.midend.transforms.tensor.producer_inlining import (
     ReadPosition,

@@ -1,4 +1,4 @@
-// RUN: ftm-opt --fuse-col2im-epilogue --machine m7032 --cores 8 %s | filecheck %s
+// RUN: ftm-opt --fuse-conv-transpose-epilogue --machine m7032 --cores 8 %s | filecheck %s
 
 // What masks the gradient is computed behind the sums of windows, and the gradient that is not masked goes nowhere.
 // CHECK-LABEL: func.func @main

@@ -1,9 +1,9 @@
-"""Pass ``fuse-interior-padding``: store elements together with the constant between them.
+"""Pass ``fold-interior-pad-into-store``: store elements together with the constant between them.
 
 Example: the gradient of a 1x1x1 convolution with stride 2 has zeros between its elements, ``y[::2,
 ::2, ::2] = dx``. DMA moves one granule for each element that is stored with a gap. So the constant
 is placed next to the elements, and a copy that is transposed on chip interleaves both
-(``lower-transposes``). Then whole rows are stored.
+(``transpose-on-chip``). Then whole rows are stored.
 
 Changes the function in place.
 """
@@ -28,13 +28,15 @@ from ftm_backend.midend.lowering.loop_nest.transpose import match_transpose
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["fuse_interior_padding"]
+__all__ = ["fold_interior_pad_into_store"]
 
 FEWEST = 4
 """Smallest number of elements in a row for which interleaving pays."""
 
 
-def fuse_interior_padding(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
+def fold_interior_pad_into_store(
+    function: LinalgFunction, machine: MachineParameters
+) -> LinalgFunction:
     """Rewrite such updates, except inside of sequential loops."""
     body: list[Statement | Update | SequentialLoop] = []
     for item in function.body:

@@ -1,4 +1,4 @@
-// RUN: ftm-opt --resolve-in-place --machine m7032 --cores 2 %s | filecheck %s
+// RUN: ftm-opt --insert-copies --machine m7032 --cores 2 %s | filecheck %s
 
 // What nobody needs is gone. The update writes over a copy, not over the input, and what it writes is computed by an operation of its own.
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: ftm-opt --split-pad --machine m7032 --cores 2 %s | filecheck %s
+// RUN: ftm-opt --fill-pad-border --machine m7032 --cores 2 %s | filecheck %s
 
 // A row before each plane and an element before each row are written beside the image, and nothing below it.
 // CHECK-LABEL: func.func @main

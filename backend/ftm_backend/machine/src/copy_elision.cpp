@@ -1,4 +1,4 @@
-#include "direct_access.h"
+#include "copy_elision.h"
 
 #include <algorithm>
 
@@ -159,7 +159,7 @@ class Analysis {
 
 } // namespace
 
-void find_direct_access(Program& program) {
+void elide_copies(Program& program) {
   Analysis(program).run();
 }
 

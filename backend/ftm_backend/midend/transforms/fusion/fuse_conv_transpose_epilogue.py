@@ -1,4 +1,4 @@
-"""Rule ``fuse-col2im-epilogue``: apply elementwise consumers of a transposed convolution on chip.
+"""Rule ``fuse-conv-transpose-epilogue``: apply what follows a transposed convolution on chip.
 
 Example: the gradient of a feature map is added to the gradient of a residual connection and masked
 by ReLU, ``(fold(...) + d) * (y > 0)``. The kernel of the transposed convolution holds its result in

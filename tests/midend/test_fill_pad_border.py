@@ -1,4 +1,4 @@
-"""Padding: passes `split-pad` and `fuse-interior-padding` write each element once."""
+"""Padding: passes `fill-pad-border` and `fold-interior-pad-into-store` write each element once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.function import Update
-from ftm_backend.midend.transforms.tensor.fuse_interior_padding import fuse_interior_padding
-from ftm_backend.midend.transforms.tensor.split_pad import split_pad
+from ftm_backend.midend.transforms.tensor.fill_pad_border import fill_pad_border
+from ftm_backend.midend.transforms.tensor.fold_interior_pad_into_store import (
+    fold_interior_pad_into_store,
+)
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from ftm_backend.target.presets import MachineParameters
@@ -97,7 +99,7 @@ def test_what_is_written_on_the_host(name: str, cores: int) -> None:
 
 def parts(program: Program, machine: MachineParameters = M7032) -> list[int]:
     """The parts of the updates, which must not overlap if the border is written separately."""
-    body = split_pad(linalg(program), machine).body
+    body = fill_pad_border(linalg(program), machine).body
     updates = [item for item in body if isinstance(item, Update)]
     assert all((len(x.parts) == 1) == (x.base.value.splat is not None) for x in updates)
     return [len(x.parts) for x in updates]
@@ -135,5 +137,5 @@ def test_each_element_is_moved_once() -> None:
     ],
 )
 def test_elements_and_the_zeros_between_them_are_one_update(name: str, count: int) -> None:
-    body = fuse_interior_padding(linalg(written(*BETWEEN[name], fill=0.0)), M7032).body
+    body = fold_interior_pad_into_store(linalg(written(*BETWEEN[name], fill=0.0)), M7032).body
     assert sum(isinstance(item, Update) for item in body) == count

@@ -1,4 +1,4 @@
-"""Pass `fuse-elementwise-producers`: an update's scaling moves into the product's kernel."""
+"""Pass `inline-epilogue-inputs`: an update's scaling moves into the product's kernel."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.midend.transforms.fusion.fuse_ops import fuse_ops
-from ftm_backend.midend.transforms.memory.resolve_in_place import resolve_in_place
-from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import (
-    fuse_elementwise_producers,
+from ftm_backend.midend.transforms.memory.insert_copies import insert_copies
+from ftm_backend.midend.transforms.tensor.inline_epilogue_inputs import (
+    inline_epilogue_inputs,
 )
 from ftm_backend.target import presets
 from midend.trace_builder import Program, Value
@@ -65,7 +65,7 @@ def test_what_is_computed(name: str, machine: str, cores: int) -> None:
 def test_where_it_is_done(name: str) -> None:
     kernels, function = PROGRAMS[name][1], linalg(step(name))
     statements = sum(isinstance(item, Statement) for item in function.body)
-    function = fuse_elementwise_producers(function, M7032)
+    function = inline_epilogue_inputs(function, M7032)
     left = sum(isinstance(item, Statement) for item in function.body)
     assert (left < statements) == (kernels == 1)
-    assert len(fuse_ops(resolve_in_place(function, M7032), M7032).kernels) == kernels
+    assert len(fuse_ops(insert_copies(function, M7032), M7032).kernels) == kernels

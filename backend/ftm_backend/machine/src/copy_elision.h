@@ -16,6 +16,6 @@ namespace ftm {
 
 // Sets Dma::lends of loads and TileDecl::stored_by of tiles. Of maps only translated ones access
 // buffers: the strip kernels may read past the end of their operands.
-void find_direct_access(Program& program);
+void elide_copies(Program& program);
 
 } // namespace ftm

@@ -1,4 +1,4 @@
-"""Pass ``fuse-elementwise-producers``: inline scalings into the matmul epilogue that reads them.
+"""Pass ``inline-epilogue-inputs``: inline scalings into the matmul epilogue that reads them.
 
 Example: an optimizer computes ``p * decay - lr * (x.T @ dy)``. ``p * decay`` depends only on inputs
 of the program. Inlined, the update runs on the matmul's tiles before they are stored. As a
@@ -27,16 +27,14 @@ from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.symbolic import guarded_equal, is_integer
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["fuse_elementwise_producers"]
+__all__ = ["inline_epilogue_inputs"]
 
 _MOST_INLINED = 64
 """Largest number of operations to inline: scalings have few, and a long chain is worth a pass over
 memory."""
 
 
-def fuse_elementwise_producers(
-    function: LinalgFunction, machine: MachineParameters
-) -> LinalgFunction:
+def inline_epilogue_inputs(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """Inline such producers, except inside of sequential loops."""
     del machine
     uses = FunctionUses(function)

@@ -1,4 +1,4 @@
-#include "native/runs.h"
+#include "native/body_runs.h"
 
 #include <algorithm>
 

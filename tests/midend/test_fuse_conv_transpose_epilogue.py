@@ -1,4 +1,4 @@
-"""Pass `fuse-col2im-epilogue`: results and DDR traffic."""
+"""Pass `fuse-conv-transpose-epilogue`: results and DDR traffic."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(program: Program, cores: int, machine: str = "m7032") -> None:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both passes always pay."""
-    tune(monkeypatch, conv_transpose="col2im", fuse_col2im_epilogue="fuse")
+    tune(monkeypatch, conv_transpose="col2im", fuse_conv_transpose_epilogue="fuse")
 
 
 @pytest.mark.one_in(3)
@@ -102,7 +102,7 @@ def test_numbers_that_are_none_pass(cores: int) -> None:
 @pytest.mark.usefixtures("always")
 def test_what_others_read_is_stored_as_it_was() -> None:
     program = masked("3x3 by 2", kept=True)
-    kernels = after(program, "fuse-col2im-epilogue").kernels
+    kernels = after(program, "fuse-conv-transpose-epilogue").kernels
     (fold,) = (kernel for kernel in kernels if kernel.kind is KernelKind.COL2IM)
     assert len(fold.statements) == 1, "nothing moved behind the product"
     run(program, 3)
@@ -118,7 +118,7 @@ def test_moved_where_it_pays() -> None:
     """No statement reads a gradient of 56x56 elements again."""
     program = square("input", 56, 3, 2)
     program.returns(program.relu_backward(program.results[0], program.parameters[1]))
-    kernels = after(program, "fuse-col2im-epilogue").kernels
+    kernels = after(program, "fuse-conv-transpose-epilogue").kernels
     (fold,) = (k for k in kernels if k.kind is KernelKind.COL2IM)
     assert len(fold.statements) == 2
     assert not any(k.kind is KernelKind.LOOP_NEST for k in kernels)
@@ -135,7 +135,9 @@ def test_a_consumer_of_the_flattened_gradient_is_another_kernel() -> None:
     (made,) = program.results
     program.returns(program.relu(program.view(made, [math.prod(made.shape)], [1])))
     folds = [
-        k for k in after(program, "fuse-col2im-epilogue").kernels if k.kind is KernelKind.COL2IM
+        k
+        for k in after(program, "fuse-conv-transpose-epilogue").kernels
+        if k.kind is KernelKind.COL2IM
     ]
     assert [len(fold.statements) for fold in folds] in ([], [1])
     assert not is_whole(Affine(0, (1,)), made.shape)
@@ -146,7 +148,7 @@ def test_an_updated_tensor_is_read_when_it_is_complete(
 ) -> None:
     """The gradient of a grouped convolution with strides is spread between zeros by an update,
     whose parts are written after the fold."""
-    tune(monkeypatch, fuse_col2im_epilogue="fuse")
+    tune(monkeypatch, fuse_conv_transpose_epilogue="fuse")
     program = Program()
     x, mask = program.random(5, 6, 14, 18), (True, False)
     sums = []

@@ -1,4 +1,4 @@
-// RUN: ftm-opt --lower-transposes --machine m7032 --cores 2 %s | filecheck %s
+// RUN: ftm-opt --transpose-on-chip --machine m7032 --cores 2 %s | filecheck %s
 
 // A copy of columns to rows is turned on chip.
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: ftm-opt --fuse-interior-padding --machine m7032 --cores 2 %s | filecheck %s
+// RUN: ftm-opt --fold-interior-pad-into-store --machine m7032 --cores 2 %s | filecheck %s
 
 // Elements two apart are no longer written one by one: they lie in the second half of a buffer of zeros, and a copy interleaves both.
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-"""Pass ``resolve-in-place``: make in-place writes safe, and remove dead operations.
+"""Pass ``insert-copies``: make in-place writes safe, and remove dead operations.
 
 Example: ``y = x.clone(); y[0] = 1`` while ``x`` is still read. The update gets a copy as its base,
 and nothing else uses the copy.
@@ -46,7 +46,7 @@ _MAX_VISITED = 256
 """Operations that the search for a dependence visits; beyond, a copy is made, which is safe."""
 
 
-def resolve_in_place(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
+def insert_copies(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """Return ``function`` with copies where an in-place write needs them."""
     del machine
     _InPlaceResolver(function).run()

@@ -1,4 +1,4 @@
-// RUN: ftm-opt --fuse-elementwise-producers --machine m7032 --cores 2 %s | filecheck %s
+// RUN: ftm-opt --inline-epilogue-inputs --machine m7032 --cores 2 %s | filecheck %s
 
 // What is added to a product is scaled where it is added; what is a result as well stays a statement of its own.
 // CHECK-LABEL: func.func @main(%arg0: {{.*}}, %arg1: {{.*}}, %arg2: {{.*}}, %arg3: {{.*}}, %arg4: f64)

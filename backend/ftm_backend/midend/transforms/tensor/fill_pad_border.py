@@ -1,4 +1,4 @@
-"""Pass ``split-pad``: fill only the border of a padded tensor.
+"""Pass ``fill-pad-border``: fill only the border of a padded tensor.
 
 Example: ``pad(x, 1, value=-inf)``. The frontend fills the whole result and then copies ``x`` into
 it, so the inside is written twice. Here the border is filled in up to two boxes per dimension. DMA
@@ -32,17 +32,17 @@ from ftm_backend.symbolic import SymInt
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["split_pad"]
+__all__ = ["fill_pad_border"]
 
 
-def split_pad(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
+def fill_pad_border(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """Rewrite padded tensors, also inside of sequential loops."""
     body: list[Statement | Update | SequentialLoop] = []
     for item in function.body:
         if isinstance(item, Update):
             body += _border(item, machine)
         elif isinstance(item, SequentialLoop):
-            split_pad(item.body, machine)
+            fill_pad_border(item.body, machine)
         body.append(item)
     function.body = body
     return function
@@ -60,9 +60,9 @@ def _border(update: Update, machine: MachineParameters) -> list[Statement]:
     item = ELEMENT_BYTES[result.dtype]
     costs = {
         "keep": _cycles(Strided.whole((prod(result.shape),)), item, machine),
-        "split": sum(_cycles(box, item, machine) for box in boxes),
+        "border": sum(_cycles(box, item, machine) for box in boxes),
     }
-    if choose(machine, "split-pad", "x".join(map(str, result.shape)), costs) == "keep":
+    if choose(machine, "fill-pad-border", "x".join(map(str, result.shape)), costs) == "keep":
         return []
     update.base = Tensor.whole(Value(result.dtype, result.shape))
     fills = [
