@@ -23,7 +23,7 @@ _EPILOG = """\
 examples:
   ftm compile model.pt2
       assembly, weights and manifest: model.lan, model.npz, model.json
-  ftm compile model.pt2 --to package -o model.ftm
+  ftm compile model.pt2 -o model.ftm
       a file that `ftm run model.ftm` runs without PyTorch
   ftm compile model.pt2 --to tosa -o model.mlir
       MLIR: torch, linalg, tosa, stablehlo, ftm
@@ -46,9 +46,8 @@ def parser() -> Parser:
     )
     parser.add_argument(
         "--to",
-        default="lasm",
         choices=("lasm", "package", "torch", "linalg", "tosa", "stablehlo", "ftm"),
-        help="output (default: lasm, the assembly)",
+        help="output (default: package for a FILE that ends in .ftm, else lasm, the assembly)",
     )
     parser.add_output("file to write (default: next to the model; MLIR: standard output)")
     parser.add_argument(
@@ -79,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0, or 2 for wrong usage and for a model that does not compile.
     """
     given = parser().parse_args(arguments)
+    if given.to is None:
+        is_package = given.output is not None and given.output.suffix == ".ftm"
+        given.to = "package" if is_package else "lasm"
     if not given.model.exists():
         raise UserError(f"there is no file {given.model}")
     check_regular(given.model)

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from safetensors.numpy import load_file
 from torch import nn
 
+from ftm_backend import runtime
 from ftm_backend.machine import Machine
 from ftm_backend.torch_mlir import execution_engine, export_dialects
 from ftm_lazy import FTMCompiler, metrics
@@ -363,6 +364,10 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         ftm_compile.main([str(tmp_path / "model.pt"), "--input", "f32[3,8]", "--to", "tosa"]) == 0
     )
     assert "tosa.tanh" in capsys.readouterr().out
+    package = tmp_path / "model.ftm"
+    assert ftm_compile.main([str(tmp_path / "model.pt2"), "-o", str(package)]) == 0
+    loaded = runtime.load(package)(x.numpy())
+    torch.testing.assert_close(torch.from_numpy(loaded), model(x).detach(), rtol=1e-5, atol=1e-6)
     assert ftm_compile.main([str(tmp_path / "none.pt2")]) == 2
     assert "there is no file" in capsys.readouterr().err
     assert ftm_compile.main([str(tmp_path / "model.pt"), "--input", "f32(3)"]) == 2
