@@ -1,5 +1,6 @@
 #include "execute/run_queue.h"
 
+#include "program/program_table.h"
 #include "support/runtime.h"
 
 #include <algorithm>
@@ -63,8 +64,8 @@ JobPtr remove_unused(RunQueue& q) {
 
 void RunQueue::after_fork() {
   busy = false;
+  orphaned = orphaned || running || uses_machine(); // the machine belongs to the parent
   if (running) {
-    orphaned = true;
     running = false;
     thread = new std::thread;
     changed = new std::condition_variable;

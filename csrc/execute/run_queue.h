@@ -33,7 +33,7 @@ struct RunQueue {
   bool given_up = false; // the last wait for results ended with an exception (of a signal handler)
   void (*resume)() = nullptr; // resumes stalled jobs; null if none are stalled
   int waiting = 0; // number of threads that wait for jobs, or for jobs to be started
-  bool orphaned = false; // this is a forked child, without the thread
+  bool orphaned = false; // this is a forked child of a process that has the thread or the machine
   size_t max_in_flight = 3;
   uint64_t enqueued = 0; // number of jobs ever enqueued
   // The program that was launched last, until a thread waits, and when its launch returned.

@@ -224,6 +224,7 @@ def _initialize() -> None:
         values.instruction_limit,
         client.get_or_compile,
     )
+    _C._in_bad_fork()  # makes the run queue, so that a forked child finds that it is one
     _C._set_compile_threads(client.threads)
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)

@@ -73,8 +73,8 @@ FORKED = """
 import torch
 from torch.utils.data import DataLoader
 
-x = torch.ones(3, device="ftm") * 2
-x.cpu()
+x = torch.ones(3).to("ftm")
+{run}
 try:
     list(DataLoader(range(4), num_workers=1, collate_fn=lambda batch: x + 1))
 except RuntimeError as error:
@@ -82,8 +82,10 @@ except RuntimeError as error:
 """
 
 
-def test_forked_workers_are_told() -> None:
-    done = run_python(FORKED)
+@pytest.mark.parametrize("run", ["", "(x * 2).cpu()"], ids=["copied", "computed"])
+def test_forked_workers_are_told(run: str) -> None:
+    """Whether the parent has run a program or only copied to the device."""
+    done = run_python(FORKED.format(run=run))
     assert done.stdout == "True\n", done.stdout + done.stderr
 
 
