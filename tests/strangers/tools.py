@@ -15,7 +15,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,7 +38,7 @@ PRINT_PROGRAMS = {"opt", "translate"}
 """Commands whose standard output is a program, byte by byte."""
 
 SLOW = 60.0
-"""Seconds that no case may take."""
+"""Seconds of processor time that no case may take."""
 
 NUMBERS = (
     "0",
@@ -315,7 +314,7 @@ def run_in_shell(
         ["bash", "-c", script],
         cwd=folder,
         capture_output=True,
-        timeout=2 * SLOW,
+        timeout=10 * SLOW,
         stdin=subprocess.DEVNULL,
     )
     return (
@@ -323,6 +322,12 @@ def run_in_shell(
         done.stdout.decode(errors="replace"),
         done.stderr.decode(errors="replace"),
     )
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and of its children that have ended. On a busy machine, a
+    command waits for minutes."""
+    return sum(os.times()[:4])
 
 
 def check(random: Random, share_in_shell: float = 0.02) -> str | None:
@@ -333,13 +338,13 @@ def check(random: Random, share_in_shell: float = 0.02) -> str | None:
         folder.mkdir(parents=True)
         words = command_line(random, command, folder)
         in_shell = random.random() < share_in_shell and not any("\0" in word for word in words)
-        begin = time.monotonic()
+        begin = cpu_seconds()
         status, out, err = (
             run_in_shell(random, command, words, folder)
             if in_shell
             else run(command, words, folder)
         )
-        seconds = time.monotonic() - begin
+        seconds = cpu_seconds() - begin
         outside = [
             str(path)
             for path in Path(made).rglob("*")
@@ -358,7 +363,7 @@ def check(random: Random, share_in_shell: float = 0.02) -> str | None:
     if outside:
         return f"wrote {outside}: {shown}"
     if seconds > SLOW:
-        return f"took {seconds:.0f} s: {shown}"
+        return f"took {seconds:.0f} s of processor time: {shown}"
     return None
 
 
