@@ -349,6 +349,22 @@ def test_sums_of_columns_and_what_follows_them_are_fetched_in_whole_granules(row
     )
 
 
+@pytest.mark.parametrize("length", [1_000_003, 70_001])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_long_tiles_on_the_host_begin_at_cache_lines(dtype, length):
+    kind = f"{dtype}[{length}]"
+    trace = f"trace\n  %0 = param {kind}\n  %1 = aten::relu(self=%0) : {kind}\n  return %1\n"
+    text = driver.run_from("trace", trace, "asm", CompileOptions(machine="host", cores=2))
+    (columns,) = set(re.findall(rf"@tile \w+, am, {dtype}, 1x(\d+),", text))
+    assert 1 < int(columns) < length
+    assert int(columns) * (4 if dtype == "f32" else 2) % 64 == 0
+    if dtype == "f32":
+        x = normal(length)
+        with Machine(cores=2, checked=True) as emulator:
+            (result,) = emulator.load(assembler.assemble(text)).run([x])
+        np.testing.assert_array_equal(result, np.maximum(x, 0))
+
+
 @pytest.mark.parametrize(
     ("machine", "shape", "exponentials"),
     [

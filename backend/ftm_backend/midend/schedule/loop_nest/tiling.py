@@ -283,7 +283,8 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
     else:
         if columns:
             is_one_run = is_streaming and elements < _FEW  # its transfers need no copy
-            _cut_axis(plan, columns, max(elements // (8 if rows and not is_one_run else 1), 1))
+            most = max(elements // (8 if rows and not is_one_run else 1), 1)
+            _cut_axis(plan, columns, most, _line_elements(plan, axes))
             if is_one_run and size_hint(plan.column_count()) >= _WIDE:
                 elements = 1  # one row
         _fit(plan, rows, max(elements // max(size_hint(plan.column_count()), 1), 1))
@@ -342,12 +343,37 @@ def _fit(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
         _cut_axis(plan, group, limit)
 
 
-def _cut_axis(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
-    """Cut ``group`` into even parts of at most ``limit`` elements."""
+def _cut_axis(plan: NestTiling, group: list[TileAxis], limit: int, unit: int = 1) -> None:
+    """Cut ``group`` into even parts of at most ``limit`` elements.
+
+    Long parts of the outermost axis are multiples of ``unit``.
+    """
     inner, extent = size_hint(volume([a.extent for a in group[1:]])), group[0].extent
     most = max(size_hint(limit) // max(inner, 1), 1)
+    if most > _WIDE:
+        most -= most % unit
     if size_hint(extent) > most:
-        plan.cut[group[0]] = ceildiv(size_hint(extent), ceildiv(size_hint(extent), most))
+        even = ceildiv(size_hint(extent), ceildiv(size_hint(extent), most))
+        plan.cut[group[0]] = _in_units(even, unit)
+
+
+def _in_units(step: int, unit: int) -> int:
+    """Round a long step up to a multiple of ``unit``; the last part is then a little smaller."""
+    return ceildiv(step, unit) * unit if step > _WIDE else step
+
+
+def _line_elements(plan: NestTiling, axes: TileAxes) -> int:
+    """Return the columns that fill a cache line, if maps access memory directly; else 1.
+
+    Parts that begin inside of a line make each vector access two lines: on the host, `exp` takes
+    1.1 times as long.
+    """
+    machine = axes.kernel.machine
+    if machine.tile_buffers > 1 or len(plan.columns) != 1:
+        return 1
+    column = plan.columns[0]
+    sizes = [size for size, position in _tiles(axes) if position.steps.get(column)]
+    return max(1, machine.vector_bytes // min(sizes)) if sizes else 1
 
 
 def _cut_for_cores(plan: NestTiling, axes: TileAxes) -> None:
@@ -378,6 +404,8 @@ def _cut_group(plan: NestTiling, axes: TileAxes, group: list[TileAxis]) -> None:
     if axes.shape.transposed:  # transfers below a granule are not faster on more cores
         inner = size_hint(volume([a.extent for a in group[1:]]))
         step = max(step, ceildiv(_granule_columns(plan, axes), inner))
+    elif group is plan.columns:
+        step = _in_units(step, _line_elements(plan, axes))
     if size_hint(step) < size_hint(axis.extent):
         plan.cut[axis] = step
 
