@@ -76,10 +76,7 @@ def drawing(edges: set[dependencies.Edge]) -> Callable[[], str]:
 
 def passes() -> str:
     """The table of all passes: IRs, requirements and the sentence that the tools print."""
-    short = {
-        pass_manager.OVERLAPPING_DMA: "DMA",
-        pass_manager.COPYING_CORES: "no DMA",
-    }
+    short = {pass_manager.OVERLAPPING_DMA: "DMA"}
     rows = [
         f"| `{step.name}` | {step.ir} | {', '.join(map(short.__getitem__, step.requires))} "
         f"| {step.doc} |\n"

@@ -90,7 +90,6 @@ class Requirement:
 
 
 OVERLAPPING_DMA = Requirement("DMA that overlaps compute", lambda machine: machine.dma_overlaps)
-COPYING_CORES = Requirement("cores that copy data", lambda machine: not machine.dma_overlaps)
 
 
 @dataclass(frozen=True)

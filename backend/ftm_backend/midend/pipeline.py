@@ -15,9 +15,6 @@ from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.kernel_ir.verifier import verify_kernels
 from ftm_backend.midend.lowering.lower_kernels import lower_kernels
 from ftm_backend.midend.retry_policy import NONE, Restrictions
-from ftm_backend.midend.transforms.fusion.eliminate_common_subexpressions import (
-    eliminate_common_subexpressions,
-)
 from ftm_backend.midend.transforms.fusion.fuse_ops import fuse_ops
 from ftm_backend.midend.transforms.fusion.fusion_rule import FusionRule
 from ftm_backend.midend.transforms.fusion.rules import AFTER_ALGORITHMS, BEFORE_ALGORITHMS
@@ -41,7 +38,6 @@ from ftm_backend.midend.transforms.tensor.inline_epilogue_inputs import (
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import rematerialize_pool_inputs
 from ftm_backend.pass_manager import (
-    COPYING_CORES,
     OVERLAPPING_DMA,
     Conversion,
     IRFormat,
@@ -159,14 +155,6 @@ PASSES: tuple[Pass, ...] = (
         "Fuse operations that share a loop nest into one kernel.",
     ),
     *map(_rule, BEFORE_ALGORITHMS),
-    Pass(
-        "eliminate-common-subexpressions",
-        eliminate_common_subexpressions,
-        in_place(KERNELS),
-        "Compute a value once that several maps of a kernel need, such as softmax's exponentials.",
-        optional=True,
-        requires=(COPYING_CORES,),
-    ),
     Pass(
         "transpose-on-chip",
         transpose_on_chip,
