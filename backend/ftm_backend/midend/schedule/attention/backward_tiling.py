@@ -28,7 +28,7 @@ from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwa
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["BackwardTiling", "backward_plan", "fits"]
+__all__ = ["BackwardTiling", "backward_plan"]
 
 _USABLE_AM = 0.98
 """Fraction of AM that is planned for; the alignment of tiles takes the rest."""
@@ -53,12 +53,6 @@ def backward_plan(
         BackwardTiling(costs.of(sizes), sizes) for sizes in _sizes(pattern, machine, cores)
     )
     return next((x for x in candidates if _fits(pattern, machine, x.sizes)), None)
-
-
-def fits(pattern: AttentionBackwardPattern, machine: MachineParameters) -> bool:
-    """Whether any sizes fit on chip."""
-    candidates = sorted(_sizes(pattern, machine, 1), key=lambda sizes: _held(pattern, sizes))
-    return any(_fits(pattern, machine, sizes) for sizes in candidates)
 
 
 def _sizes(
