@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from ftm_backend import compiler_stages, driver
 from ftm_backend.compile_options import CompileOptions
-from ftm_backend.machine import Machine
+from ftm_backend.machine import Machine, MachineError
 from ftm_backend.target import presets
 from ops import capture
 
@@ -225,3 +225,22 @@ def test_compile_time_grows_linearly():
         assert spent < allowed, (
             f"{stage}: {short[stage]:.3f} s for {few} nodes, {spent:.3f} s for {many}"
         )
+
+
+ROWS_FAR_APART = """trace
+  %0 = param u8[2,268435456]
+  %1 = param i64[1]
+  %2 = param i64[1]
+  %3 = aten::index.Tensor(self=%0, indices=[%1,%2]) : u8[1]
+  return %3
+"""
+
+
+@pytest.mark.parametrize("row", [2, -3, 1 << 36])
+def test_an_index_outside_faults_if_rows_are_a_power_of_two_apart(row):
+    """Addresses are computed modulo 2**64; the rows are 2**28 elements apart."""
+    program = Machine(cores=1).load(driver.compile(ROWS_FAR_APART).image)
+    # memory of zeros that is never touched takes no room
+    inputs = [np.zeros((2, 1 << 28), np.uint8), np.array([row]), np.array([7])]
+    with pytest.raises(MachineError, match="index out of range"):
+        program.run(inputs, [])

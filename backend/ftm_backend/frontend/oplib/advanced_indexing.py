@@ -14,9 +14,14 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-OUT_OF_BOUNDS = 2**36
+OUT_OF_BOUNDS = 2**33
 """An index outside of every buffer, even as one of several dimensions. Reading or writing there
-faults."""
+faults.
+
+Addresses are computed modulo 2^64, so this times a stride of 2^31 is element 0. A dimension of that
+stride with two entries takes 2^32 elements, so every smaller buffer is safe. A larger power of two
+reaches element 0 at a smaller stride.
+"""
 
 
 def tensor_type(dtype: str, shape: Sequence[int]) -> TensorType:
