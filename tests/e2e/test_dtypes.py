@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -134,6 +135,41 @@ def test_python_numbers(name: str) -> None:
                 yield f"{dtype} with {number}", *pair
 
     check(calls())
+
+
+BESIDE_HALVES: dict[str, Callable[[Tensor, float], Tensor]] = {
+    **{name: getattr(torch, name) for name in "eq ne lt le gt ge isin remainder fmod".split()},
+    "remainder of the number": lambda x, number: torch.remainder(number, x),
+    "floor division of the number": lambda x, number: number // x,
+    "hardshrink": F.hardshrink,
+    "gradient of hardshrink": lambda x, number: torch.ops.aten.hardshrink_backward(x, x, number),
+    "gradient of softshrink": lambda x, number: torch.ops.aten.softshrink_backward(x, x, number),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_HALVES)
+def test_numbers_beside_halves(name: str) -> None:
+    """A number counts as the nearest half, so that ``bfloat16(0.1) == 0.1``."""
+    check(
+        (f"{dtype} with {number}", *pair)
+        for dtype, number in itertools.product(
+            (torch.bfloat16, torch.float16), (0.1, 0.2, 0.7, 3.3)
+        )
+        for pair in both(
+            lambda x, number=number: BESIDE_HALVES[name](x, number),
+            torch.tensor([number, 0.5], dtype=dtype),
+        )
+    )
+
+
+def test_angles_of_integers_are_of_the_default_dtype() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        ((got, want),) = both(torch.angle, torch.tensor([-1, 0, 2]))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert got.dtype == want.dtype
+    assert torch.equal(got.cpu(), want)
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)

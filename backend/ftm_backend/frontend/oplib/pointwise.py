@@ -32,6 +32,7 @@ class PointwiseOptions(TypedDict, total=False):
 
     compute: str
     keep: Iterable[str]
+    rounds: Iterable[str]
     tolerance: dict[str, tuple[float, float]] | None
     gap: str
 
@@ -44,6 +45,7 @@ def pointwise(
     *,
     compute: str = RESULT,
     keep: Iterable[str] = (),
+    rounds: Iterable[str] = (),
     tolerance: dict[str, tuple[float, float]] | None = None,
     gap: str = "",
 ) -> OpRecord:
@@ -58,10 +60,11 @@ def pointwise(
         family: The tests' sample generator.
         compute: RESULT, PROMOTED or OWN.
         keep: Tensor arguments that keep their dtype (masks, indices).
+        rounds: Number arguments that PyTorch rounds to the half type before it computes in f32.
         tolerance: By dtype; `TOLERANCE` by default.
         gap: Why something is unsupported.
     """
-    keep = frozenset(keep)
+    keep, rounds = frozenset(keep), frozenset(rounds)
     takes_dtype = "result_dtype" in inspect.signature(function).parameters
     omitted = omitted_arguments(function)
 
@@ -89,11 +92,6 @@ def pointwise(
             for k, v in arguments.items()
         }
         tensors = {k: v for k, v in arguments.items() if isinstance(v, StridedValue)}
-        attributes = {
-            k: v.to(dtype) if isinstance(v, ScalarExpr) and dtype and k not in keep else v
-            for k, v in arguments.items()
-            if k not in tensors
-        }
 
         def operand(v: ScalarExpr) -> ScalarExpr:
             """Convert an element to the compute dtype through the promoted dtype.
@@ -101,6 +99,14 @@ def pointwise(
             An integer beyond the range of f16 becomes infinite in between.
             """
             return v.to(common).to(dtype) if common in HALVES else v.to(dtype)
+
+        def number(name: str, v: object) -> object:
+            """Convert a number to the compute dtype."""
+            if name in rounds and common in HALVES and isinstance(v, (ScalarExpr, int, float)):
+                return operand(b.scalar_operand(v, common))
+            return v.to(dtype) if isinstance(v, ScalarExpr) and dtype and name not in keep else v
+
+        attributes = {k: number(k, v) for k, v in arguments.items() if k not in tensors}
 
         def body(*elems: ScalarExpr) -> tuple[ScalarExpr, ...]:
             values = dict(zip(tensors, elems, strict=True))

@@ -128,20 +128,28 @@ def divide(
 
 
 _binary("div.Tensor div.Scalar true_divide.Tensor", lambda self, other: self / other)
-_binary("div.Tensor_mode div.Scalar_mode", divide, NUMBERS, gap=_INTEGER_ZERO)
+_binary("div.Tensor_mode div.Scalar_mode", divide, NUMBERS, rounds=("self",), gap=_INTEGER_ZERO)
 _binary(
     "floor_divide floor_divide.Scalar",
     lambda self, other: floor_divide(self, other),
     NUMBERS,
+    rounds=("self",),
     gap=_INTEGER_ZERO,
 )
 _binary(
     "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor",
     lambda self, other: remainder(self, other),
     NUMBERS,
+    rounds=("self", "other"),
     gap=_INTEGER_ZERO,
 )
-_binary("fmod.Tensor fmod.Scalar", lambda self, other: self % other, NUMBERS, gap=_INTEGER_ZERO)
+_binary(
+    "fmod.Tensor fmod.Scalar",
+    lambda self, other: self % other,
+    NUMBERS,
+    rounds=("self", "other"),
+    gap=_INTEGER_ZERO,
+)
 
 
 def _integer_power(base: ScalarExpr, exponent: int) -> ScalarExpr:

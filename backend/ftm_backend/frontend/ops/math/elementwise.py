@@ -184,6 +184,7 @@ for _name, _compare in _COMPARISONS.items():
         ALL,
         "binary",
         compute=PROMOTED,
+        rounds=("self", "other"),
         tolerance=EXACT,
     )
 

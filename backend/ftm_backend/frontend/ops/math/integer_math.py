@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ftm_backend.dtypes import ALL, FLOATS, INTS, info
+from ftm_backend.dtypes import ALL, FLOATS, INTS, compute_dtype, info
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.oplib.float_bits import LAYOUT, next_after
 from ftm_backend.frontend.oplib.op_registry import EXACT
@@ -59,14 +59,13 @@ def _round_decimals(self: ScalarExpr, decimals: int) -> ScalarExpr:
     )
 
 
-def _angle(self: ScalarExpr) -> ScalarExpr:
-    if not self.is_float:
-        return (
-            self.const(0)
-            if self.is_bool or not info(self.dtype).signed
-            else (self < 0).to("f32") * math.pi
-        )
-    return e.where(e.isnan(self), self, e.where(self < 0, math.pi, self.const(0)))
+def _angle(self: ScalarExpr, result_dtype: str) -> ScalarExpr:
+    if self.is_float:
+        return e.where(e.isnan(self), self, e.where(self < 0, math.pi, self.const(0)))
+    dtype = compute_dtype(result_dtype)  # PyTorch's default dtype, which may be f64
+    if self.is_bool or not info(self.dtype).signed:
+        return self.emitter.constant(0, dtype)
+    return (self < 0).to(dtype) * math.pi
 
 
 pointwise("aten::gcd", lambda self, other: _gcd(self, other), INTS, "binary", tolerance=EXACT)

@@ -161,11 +161,13 @@ _activation(
 _activation(
     "hardshrink",
     lambda self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, self),
+    rounds=("lambd",),
     tolerance=EXACT,
 )
 _activation(
     "hardshrink_backward",
     lambda grad_out, self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, grad_out),
+    rounds=("lambd",),
     tolerance=EXACT,
 )
 _activation(
@@ -177,6 +179,7 @@ _activation(
 _activation(
     "softshrink_backward",
     lambda grad_output, self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, grad_output),
+    rounds=("lambd",),
     tolerance=EXACT,
 )
 
