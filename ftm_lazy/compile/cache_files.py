@@ -7,6 +7,7 @@ are, but they are not signed: import only an archive that you or your cluster ha
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -49,11 +50,19 @@ def files(directory: Path) -> list[Path]:
 
 
 def entries(directory: Path) -> Iterator[Entry]:
-    """Read all files of a cache, the most recently used first."""
-    for path in sorted(files(directory), key=lambda path: path.stat().st_mtime, reverse=True):
-        status = path.stat()
+    """Read all files of a cache, the most recently used first.
+
+    Files that another process removes meanwhile, to stay below the limit, are left out.
+    """
+    found = []
+    for path in files(directory):
+        with contextlib.suppress(FileNotFoundError):
+            found.append((path.stat(), path))
+    for status, path in sorted(found, key=lambda file: file[0].st_mtime, reverse=True):
         try:
             key, fault = _key(path.name, trusted_files.read(path, _LARGEST)), ""
+        except FileNotFoundError:
+            continue
         except (trusted_files.ForeignFile, trusted_files.UnreadableFile, ValueError) as error:
             key, fault = {}, str(error)
         yield Entry(path, status.st_size, status.st_mtime, fault, key)
@@ -102,11 +111,12 @@ def export(directory: Path, archive: Path) -> int:
         for entry in entries(directory):
             if entry.fault:
                 continue
-            content = trusted_files.read(entry.path, _LARGEST)
-            member = tarfile.TarInfo(entry.path.name)
-            member.size, member.mtime = len(content), int(entry.used)
-            tar.addfile(member, io.BytesIO(content))
-            count += 1
+            with contextlib.suppress(FileNotFoundError):
+                content = trusted_files.read(entry.path, _LARGEST)
+                member = tarfile.TarInfo(entry.path.name)
+                member.size, member.mtime = len(content), int(entry.used)
+                tar.addfile(member, io.BytesIO(content))
+                count += 1
     return count
 
 
@@ -152,5 +162,6 @@ def _key(name: str, content: bytes) -> dict[str, object]:
     if disk_cache.digest_of(text) != name.partition(".")[0]:
         raise ValueError("its name is that of another entry")
     key = json.loads(text)
-    assert isinstance(key, dict)
+    if not isinstance(key, dict):
+        raise ValueError("its key has no parts")
     return key

@@ -17,7 +17,7 @@ import ftm_lazy
 from ftm_backend import cli_common
 from ftm_backend.tools import ftm
 from ftm_lazy import settings
-from ftm_lazy.compile import cache_files
+from ftm_lazy.compile import cache_files, trusted_files
 from ftm_lazy.compile.disk_cache import CacheKey, DiskCache
 
 ROOT = Path(__file__).parents[2]
@@ -151,6 +151,28 @@ def test_cache_prunes_the_least_recently_used(cache: Path, capsys: Capture) -> N
     assert run(capsys, "cache", "prune", "--size", size, "--dir", cache)[0] == 0
     assert [entry.path for entry in cache_files.entries(cache)] == [newest.path]
     assert run(capsys, "cache", "prune", "--dir", cache)[0] == 2
+
+
+@pytest.mark.parametrize("action", ["list", "verify", "export", "prune"])
+def test_cache_files_that_another_process_removes_are_left_out(
+    action: str, cache: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = cache_files.files(cache)
+    listed[0].unlink()  # before it is looked at; the next one before it is read
+    monkeypatch.setattr(cache_files, "files", lambda directory: listed)
+    read = trusted_files.read
+
+    def read_after_removal(path: Path, limit: int) -> bytes:
+        listed[1].unlink(missing_ok=True)
+        return read(path, limit)
+
+    monkeypatch.setattr(trusted_files, "read", read_after_removal)
+    words: dict[str, list[object]] = {
+        "export": [tmp_path / "programs.tar"],
+        "prune": ["--size", "1G"],
+    }
+    assert run(capsys, "cache", action, *words.get(action, []), "--dir", cache)[0] == 0
+    assert listed[2].exists()
 
 
 def test_cache_travels(cache: Path, tmp_path: Path, capsys: Capture) -> None:
