@@ -127,12 +127,18 @@ BufferPtr evaluate(const Value& value) {
   return results.failure ? nullptr : Buffer::from_cpu(results.tensors[0]);
 }
 
+// Whether a value has one boolean, which is then the condition. The tensor that is read may also be
+// a byte of another number: `x.view(torch.bool)[1]`.
+bool is_condition(const ValueType& type) {
+  return type.dtype == at::kBool && type.numel() == 1;
+}
+
 // Returns the pending value of a condition if the CPU can evaluate it, else a null value. Called
 // under the recorder's lock.
 Value evaluable_condition(const Region& region, const PendingTrace& own) {
   const bool is_candidate = region.is_whole && region.variable.trace() == &own &&
                             own.calls.load(std::memory_order_relaxed) < kMaxPendingCalls &&
-                            type_of(region.variable.value()).numel() == 1;
+                            is_condition(type_of(region.variable.value()));
   const bool can_evaluate =
       is_candidate && launches_behind(region.variable.value(), Leaves::any).has_value();
   return can_evaluate ? region.variable.value() : Value();

@@ -171,6 +171,13 @@ OPERATIONS: list[Callable[[Tensor, Tensor], Tensor]] = [
 ]
 
 
+@pytest.mark.parametrize("byte", [0, 1])
+def test_a_byte_of_another_number(byte: int) -> None:
+    """The condition is a part of the value that is pending, not the value."""
+    number = given([128]) * 2
+    assert bool(number.view(torch.bool)[0, byte]) == (byte == 1)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_go_the_way_of_the_cpu(seed: int) -> None:
     """Operations, conditions and launches in any order have the CPU's results."""
