@@ -11,11 +11,14 @@
 #include "execute/launcher.h"
 #include "partition/unrolled_loops.h"
 #include "tensor/storage_variable.h"
+#include "tensor/view_access.h"
 
 #include <c10/util/flat_hash_map.h>
+#include <c10/util/strides.h>
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 namespace ftm {
 namespace {
@@ -33,18 +36,56 @@ std::pair<uint64_t, size_t> order_of(const Value& value) {
   return {static_cast<const CallNode&>(trace_node(value)).sequence, value.index};
 }
 
+// Returns the distinct values of these variables, in the order of their calls.
+std::vector<Value> distinct_values(c10::ArrayRef<VariableData*> variables) {
+  std::vector<Value> values;
+  values.reserve(variables.size());
+  for (const auto* variable : variables) {
+    values.push_back(variable->ir_value);
+  }
+  std::sort(values.begin(), values.end(), [](const Value& a, const Value& b) {
+    return order_of(a) < order_of(b);
+  });
+  const auto is_same = [](const Value& a, const Value& b) { return order_of(a) == order_of(b); };
+  values.erase(std::unique(values.begin(), values.end(), is_same), values.end());
+  return values;
+}
+
+// If the program fails, a result gets the value that its variable had before. So variables that had
+// different values before, or none, must not share a result: replaces the value of all but the
+// first by a view of it. Example: `v` and `a` after `a.copy_(v)`.
+void separate_old_values(c10::ArrayRef<VariableData*> variables) {
+  using OldAndNew = std::pair<const Buffer*, Value>;
+  std::map<std::pair<uint64_t, size_t>, std::vector<OldAndNew>> by_value;
+  for (auto* variable : variables) {
+    auto& value = variable->ir_value;
+    auto& separated = by_value[order_of(value)];
+    const auto* old = variable->old_buffer.get();
+    auto found = std::find_if(separated.begin(), separated.end(), [&](const OldAndNew& each) {
+      return each.first == old;
+    });
+    if (found == separated.end()) {
+      const auto& sizes = type_of(value).sizes;
+      separated.emplace_back(
+          old, separated.empty() ? value
+                                 : strided_view(value, sizes, c10::contiguous_strides(sizes), 0));
+      found = std::prev(separated.end());
+    }
+    value = found->second;
+  }
+}
+
 PendingValues pending_values(const PendingTrace& pending) {
   PendingValues found;
   for (auto* variable = pending.first; variable != nullptr; variable = variable->next) {
     found.variables.push_back(variable);
-    found.results.push_back(variable->ir_value);
   }
   auto& results = found.results;
-  std::sort(results.begin(), results.end(), [](const Value& a, const Value& b) {
-    return order_of(a) < order_of(b);
-  });
-  const auto is_same = [](const Value& a, const Value& b) { return order_of(a) == order_of(b); };
-  results.erase(std::unique(results.begin(), results.end(), is_same), results.end());
+  results = distinct_values(found.variables);
+  if (results.size() < found.variables.size()) {
+    separate_old_values(found.variables);
+    results = distinct_values(found.variables);
+  }
   for (const auto* variable : found.variables) {
     const auto order = order_of(variable->ir_value);
     const auto result = std::lower_bound(

@@ -186,3 +186,28 @@ def test_counters_tell_of_replays() -> None:
             torch.tensor([4]).to("ftm") + 0, torch.ones(4, 2, device="ftm")
         ).cpu()
     assert ftm_lazy.metrics.counters()["fault_replays"] == before + 1
+
+
+def test_tensors_that_share_a_lost_value_get_their_own_old_values() -> None:
+    table = torch.arange(4.0).to("ftm")
+    one, two = torch.ones(2, device="ftm"), torch.full((2,), 2.0, device="ftm")
+    torch.ftm.synchronize()
+    lost = table[torch.tensor([0, 7]).to("ftm") + 0]
+    for kept in (one, two):
+        kept.copy_(lost)
+    with pytest.raises(IndexError):
+        torch.ftm.synchronize()
+    assert one.tolist() == [1.0, 1.0] and two.tolist() == [2.0, 2.0]
+    with pytest.raises(IndexError):
+        lost.cpu()
+
+
+def test_tensors_that_share_a_value_have_it_after_success() -> None:
+    table = torch.arange(4.0).to("ftm")
+    one, two = torch.ones(2, device="ftm"), torch.full((2,), 2.0, device="ftm")
+    torch.ftm.synchronize()
+    shared = table[torch.tensor([0, 3]).to("ftm") + 0]
+    for overwritten in (one, two):
+        overwritten.copy_(shared)
+    two.add_(1)
+    assert [each.tolist() for each in (shared, one, two)] == [[0.0, 3.0], [0.0, 3.0], [1.0, 4.0]]
