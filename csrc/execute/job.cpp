@@ -9,6 +9,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace ftm {
@@ -78,8 +79,18 @@ void run_on_machine(Job& job, const MachineProgram& program) {
   free_block(arena);
 }
 
+// Whether nothing else needs an old value: neither another owner of its buffer, nor another result.
+bool is_only_use(const Job& job, const OldValue& old) {
+  const auto& buffer = old.input >= 0 ? job.inputs[old.input].buffer : old.other;
+  const auto is_same = [&](const OldValue& other) { return other.input == old.input; };
+  return buffer.use_count() == 1 &&
+         (old.input < 0 ||
+          std::count_if(job.old_values.begin(), job.old_values.end(), is_same) == 1);
+}
+
 // After a failure: gives a result the value that its variable had before. Returns false if there
-// was none, or the program has overwritten it.
+// was none, or the program has overwritten it. Takes no memory from the pool if it can take the old
+// value's: the failure may be that there is none left.
 bool restore_old_value(const Job& job, size_t output) {
   if (job.old_values.empty()) {
     return false;
@@ -93,6 +104,9 @@ bool restore_old_value(const Job& job, size_t output) {
   if (result.nbytes() != 0) {
     if (old->data() == nullptr) {
       return false;
+    }
+    if (result.data() == nullptr && is_only_use(job, job.old_values[output])) {
+      return result.adopt(*old);
     }
     result.allocate();
     std::memcpy(result.data(), old->data(), result.nbytes());

@@ -211,3 +211,24 @@ def test_tensors_that_share_a_value_have_it_after_success() -> None:
         overwritten.copy_(shared)
     two.add_(1)
     assert [each.tolist() for each in (shared, one, two)] == [[0.0, 3.0], [0.0, 3.0], [1.0, 4.0]]
+
+
+def test_a_step_without_enough_memory_loses_no_state() -> None:
+    """The results get their old values back without any new memory."""
+    state = [torch.full((1 << 20,), float(i), device="ftm") for i in range(3)]
+    torch.ftm.synchronize()
+    torch.ftm.empty_cache()
+    reserved = torch.ftm.memory_stats()["reserved_bytes.all.current"]
+    total = torch.ftm.get_device_properties(0).total_memory
+    room = 1 << 20  # less than one of the tensors
+    torch.ftm.set_per_process_memory_fraction((reserved + room) / total)
+    try:
+        for value in state:
+            value.mul_(2)
+        others = [value + 1 for value in state]
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.ftm.synchronize()
+        del others
+        assert [value[-1].item() for value in state] == [0.0, 1.0, 2.0]
+    finally:
+        torch.ftm.set_per_process_memory_fraction(1.0)
