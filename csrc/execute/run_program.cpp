@@ -21,6 +21,16 @@ constexpr std::chrono::microseconds kShortAwaited(1000);
 // A thread that does not wait this soon after a launch has something else to do.
 constexpr std::chrono::microseconds kSoon(20);
 
+// Drops what only the run needed, and so frees inputs that only this job referenced. The lists are
+// emptied under the queue's mutex, since a waiting thread may read them there (`demand`).
+void drop_inputs(RunQueue& q, Job& job) {
+  std::vector<Input> inputs; // freed after the unlock
+  std::vector<OldValue> old_values;
+  const std::lock_guard<std::mutex> guard(q.mutex);
+  inputs.swap(job.inputs);
+  old_values.swap(job.old_values);
+}
+
 // Releases the collectives of a job that has ended, whether it has run them or not.
 void end_collectives(Job& job) {
   for (const auto& collective : job.collectives) {
@@ -86,8 +96,7 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
          std::move(job->spans)});
   }
   if (!outcome.interrupted) {
-    job->inputs.clear(); // frees inputs that only this job referenced
-    job->old_values.clear();
+    drop_inputs(q, *job);
   }
   const bool has_run = !outcome.interrupted && !outcome.failure;
   const auto in_flight = has_run ? collectives_in_flight(*job) : std::vector<HostCollectivePtr>();
