@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -71,7 +72,8 @@ class LRUCache(Generic[V]):
         if found is None:
             return None
         found.last_use = self._clock.now
-        self._entries.move_to_end(key)
+        with contextlib.suppress(KeyError):  # another thread has evicted it meanwhile
+            self._entries.move_to_end(key)
         return found.value
 
     def put(self, key: Hashable, value: V, size: int) -> list[V]:

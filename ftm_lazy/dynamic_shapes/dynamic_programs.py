@@ -44,7 +44,7 @@ from ftm_lazy.dynamic_shapes.dynamic_program_record import (
 )
 from ftm_lazy.dynamic_shapes.size_hints import larger_sizes
 from ftm_lazy.dynamic_shapes.size_one import SizeOneRelatives, TraceToMatch, values_with_ones
-from ftm_lazy.dynamic_shapes.trace_family import SizeGuess, TraceFamily
+from ftm_lazy.dynamic_shapes.trace_family import MAX_PROGRAMS, SizeGuess, TraceFamily
 
 __all__ = ["DynamicCandidate", "Specialization", "TraceFamilies"]
 
@@ -135,7 +135,7 @@ class TraceFamilies:
             if family is None:
                 continue
             is_own = family.key[0] == structure_of(trace)
-            for program in list(family.programs):
+            for program in family.programs:
                 if is_own and program.relation.values(wanted.numbers) is not None:
                     continue  # `_instance` has tried it
                 values = values_with_ones(
@@ -145,8 +145,7 @@ class TraceFamilies:
                     continue
                 with contextlib.suppress(TemplateError):  # larger than any program
                     image = program.template.image(program.image, values)
-                    family.programs.remove(program)  # to be tried first for traces like it
-                    family.programs.appendleft(program)
+                    family.put_first(program)  # to be tried first for traces like it
                     return Specialization(image, program.varies)
         return None
 
@@ -205,7 +204,7 @@ class TraceFamilies:
         others = [member for member in family.members if member != numbers]
         family.note(numbers)
         if family.rests():
-            family.specialized.append(numbers)
+            family.note_specialized(numbers)
             return []
         expected = family.expected(trace, numbers, others, likely) if likely is not None else None
         relation = expected or family.relation(
@@ -213,7 +212,7 @@ class TraceFamilies:
         )
         values = relation.values(numbers) if relation is not None else None
         if relation is None or values is None:
-            family.specialized.append(numbers)
+            family.note_specialized(numbers)
             return []
         # If a program of the family admits this trace, it needs one that is chosen for its sizes.
         like = (
@@ -274,7 +273,7 @@ class TraceFamilies:
             proposal.relation, template, made.image, proposal.values, proposal.chosen_for, varies
         )
         image = template.image(made.image, proposal.values)
-        family.programs.appendleft(program)
+        family.put_first(program)
         self._keep(family)
         self._relatives.add(family.key, family.example)
         self._put(family.text, packed(family.programs))
@@ -295,7 +294,7 @@ class TraceFamilies:
         families = [self._find(form)[0] for form in forms]
         had = [family for family in families if family.programs]
         for family in families:
-            family.programs.clear()
+            family.programs = ()
             family.failures = _FOREVER
         for family in had:
             self._remove(family.text, "the machine does not take a program of it")
@@ -320,7 +319,7 @@ class TraceFamilies:
         stored = self._get(text)
         if stored is not None:
             try:
-                family.programs.extend(unpacked(stored))
+                family.programs = tuple(unpacked(stored))[:MAX_PROGRAMS]
             except ValueError as error:
                 self._remove(text, str(error))
         if family.programs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -13,10 +12,10 @@ from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation, relate
 from ftm_lazy.dynamic_shapes.dynamic_program_record import LEAST_SIZE, DynamicProgram
 from ftm_lazy.dynamic_shapes.observed_sizes import with_observed_symbols
 
-__all__ = ["SizeGuess", "TraceFamily"]
+__all__ = ["MAX_PROGRAMS", "SizeGuess", "TraceFamily"]
 
 _MEMBERS = 3  # traces from which relations are derived
-_PROGRAMS = 16  # dynamic-shape programs of one family
+MAX_PROGRAMS = 16  # dynamic-shape programs of one family
 _ROUNDS = 5  # of inferring which numbers follow from others
 _ATTEMPTS = 4  # weighted failures after which the family is compiled statically for a while
 _NOTHING = 2  # weight of a candidate that does not compile; one with a fixed size weighs 1
@@ -47,6 +46,9 @@ class SizeGuess:
 class TraceFamily:
     """Traces that differ only in numbers; a *member* is the tuple of a trace's numbers.
 
+    A compile thread may iterate over an attribute while another changes it. So a change makes
+    another tuple.
+
     Attributes:
         key: The structure, and the orders of the windows.
         text: Its text in the disk cache's key.
@@ -63,18 +65,23 @@ class TraceFamily:
     key: tuple[Hashable, Hashable]
     text: str
     example: Trace
-    members: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
-    specialized: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
-    programs: deque[DynamicProgram] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
+    members: tuple[tuple[int, ...], ...] = ()
+    specialized: tuple[tuple[int, ...], ...] = ()
+    programs: tuple[DynamicProgram, ...] = ()
     failures: int = 0
     waited: int = 0
     far: set[tuple[int, ...]] = field(default_factory=set)
-    expectations: deque[tuple[object, ...]] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
+    expectations: tuple[tuple[object, ...], ...] = ()
 
     @property
     def bytes(self) -> int:
         """Approximate size in memory."""
         return _OWN_BYTES + len(self.text) + sum(program.nbytes for program in self.programs)
+
+    def put_first(self, program: DynamicProgram) -> None:
+        """Put a program before the others; the last of too many is dropped."""
+        others = (other for other in self.programs if other is not program)
+        self.programs = (program, *others)[:MAX_PROGRAMS]
 
     def relation(
         self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], extents: set[int]
@@ -156,7 +163,7 @@ class TraceFamily:
             or any(not _may_be(relation, other) for other in same_ones)
         ):
             return None
-        self.expectations.append(known)
+        self.expectations = (*self.expectations, known)[-MAX_PROGRAMS:]
         return relation
 
     def admits(self, numbers: tuple[int, ...]) -> bool:
@@ -188,9 +195,12 @@ class TraceFamily:
 
     def note(self, numbers: tuple[int, ...]) -> None:
         """Make a member the most recent one."""
-        if numbers in self.members:
-            self.members.remove(numbers)
-        self.members.append(numbers)
+        others = (other for other in self.members if other != numbers)
+        self.members = (*others, numbers)[-_MEMBERS:]
+
+    def note_specialized(self, numbers: tuple[int, ...]) -> None:
+        """Note that a member was compiled statically."""
+        self.specialized = (*self.specialized, numbers)[-_MEMBERS:]
 
 
 def _guessed_relation(
