@@ -9,6 +9,7 @@
 #include <ATen/ops/gt.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/lt.h>
+#include <ATen/ops/result_type.h>
 
 namespace ftm {
 namespace {
@@ -24,13 +25,21 @@ bool divides_integers(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return rounds_quotient && is_integer(arguments[0]) && is_integer(arguments[1]);
 }
 
-bool has_zero(const c10::IValue& divisor) {
-  if (!divisor.isTensor()) {
-    return divisor.toScalar().toLong() == 0;
+// Whether a number is zero in an integer type, as 256 in uint8.
+bool is_zero_in(at::ScalarType dtype, const at::Scalar& number) {
+  const size_t unused_bits = 64 - 8 * c10::elementSize(dtype);
+  return static_cast<uint64_t>(number.toLong()) << unused_bits == 0;
+}
+
+bool has_zero(const c10::IValue& dividend, const c10::IValue& divisor) {
+  const bool is_number = !divisor.isTensor() || is_wrapped_number(divisor.toTensor());
+  if (!is_number) {
+    const at::Tensor elements = elements_from_cpu(divisor.toTensor());
+    return elements.defined() && !at::all(elements).item<bool>();
   }
-  const auto& tensor = divisor.toTensor();
-  const at::Tensor elements = is_wrapped_number(tensor) ? tensor : elements_from_cpu(tensor);
-  return elements.defined() && !at::all(elements).item<bool>();
+  const at::Scalar number = divisor.isTensor() ? divisor.toTensor().item() : divisor.toScalar();
+  return is_zero_in(
+      dividend.isTensor() ? at::result_type(dividend.toTensor(), number) : number.type(), number);
 }
 
 bool is_invalid_distribution(const at::Tensor& weights) {
@@ -46,9 +55,10 @@ bool is_invalid_distribution(const at::Tensor& weights) {
 } // namespace
 
 void check_host_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const bool is_refused = op.annotations->refuses == Refusal::no_distribution
-                              ? is_invalid_distribution(arguments[0].toTensor())
-                              : divides_integers(op, arguments) && has_zero(arguments[1]);
+  const bool is_refused =
+      op.annotations->refuses == Refusal::no_distribution
+          ? is_invalid_distribution(arguments[0].toTensor())
+          : divides_integers(op, arguments) && has_zero(arguments[0], arguments[1]);
   if (is_refused) {
     auto stack = with_tensors_replaced(arguments, elements_or_zeros, c10::kCPU);
     op.handle.callBoxed(stack);

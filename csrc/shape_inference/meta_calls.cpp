@@ -64,9 +64,17 @@ bool is_on_meta(const torch::jit::Stack& stack) {
   });
 }
 
-// For ops that draw: zeros are no valid weights.
 at::Tensor ones_on_cpu(const at::Tensor& tensor) {
-  return cpu_like(tensor).fill_(1);
+  return is_wrapped_number(tensor) ? tensor : cpu_like(tensor).fill_(1);
+}
+
+// What replaces the tensors of a call that is tried on the CPU. Zeros are no weights of an op that
+// draws, and no divisors.
+auto stand_in(const Op& op) {
+  const auto refuses = op.annotations->refuses;
+  const bool divides =
+      refuses == Refusal::zero_divisors || refuses == Refusal::zero_divisors_if_rounded;
+  return op.random || divides ? ones_on_cpu : cpu_like;
 }
 
 at::Tensor one_on_cpu(const at::Tensor& tensor) {
@@ -123,10 +131,10 @@ void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const c10::WarningUtils::WarningHandlerGuard guard(
       op.written.empty() ? c10::WarningUtils::get_warning_handler() : &silence);
   if (op.random) {
-    draw_on_cpu(op, with_tensors_replaced(arguments, ones_on_cpu, c10::kCPU));
+    draw_on_cpu(op, with_tensors_replaced(arguments, stand_in(op), c10::kCPU));
     return;
   }
-  auto stack = with_tensors_replaced(arguments, cpu_like, c10::kCPU);
+  auto stack = with_tensors_replaced(arguments, stand_in(op), c10::kCPU);
   op.handle.callBoxed(stack);
 }
 
@@ -267,7 +275,7 @@ std::optional<torch::jit::Stack> try_on_cpu(const Op& op, c10::ArrayRef<c10::IVa
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   try {
-    auto stack = with_tensors_replaced(arguments, op.random ? ones_on_cpu : cpu_like, c10::kCPU);
+    auto stack = with_tensors_replaced(arguments, stand_in(op), c10::kCPU);
     for (const int32_t written : op.written) {
       if (op.arguments[written].out) {
         const auto dtype = arguments[written].toTensor().scalar_type();

@@ -210,6 +210,23 @@ def test_integers_divided_by_zero_raise_where_zero_is_known(dtype: torch.dtype) 
     assert torch.equal((x.float().to("ftm") // 0).cpu(), x.float() // 0)
 
 
+def test_numbers_wrap_to_the_type_of_the_integers_that_they_divide() -> None:
+    """In int8, 256 is 0 and 257 is 1."""
+    x = torch.tensor([4, 5, -7], dtype=torch.int8)
+    divides = (
+        torch.floor_divide, torch.remainder, torch.fmod,
+        lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+    )  # fmt: skip
+    for divide in divides:
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            divide(x, 256)
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            divide(x.to("ftm"), 256)
+        assert torch.equal(divide(x.to("ftm"), 257).cpu(), divide(x, 257))
+    assert torch.equal(torch.remainder(257, x.to("ftm")).cpu(), torch.remainder(257, x))
+    assert torch.equal((257 % x.to("ftm")).cpu(), 257 % x)
+
+
 def test_draws_refuse_what_is_no_distribution_at_the_line() -> None:
     for weights in ([-0.5, 0.5], [float("inf"), 0.5], [0.0, 0.0], [float("nan"), 1.0]):
         with pytest.raises(RuntimeError) as expected:
