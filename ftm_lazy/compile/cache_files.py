@@ -135,7 +135,7 @@ def import_archive(directory: Path, archive: Path) -> tuple[int, list[str]]:
     added, refused = 0, []
     with tarfile.open(archive) as tar:
         for member in tar:
-            if not (member.isfile() and _is_entry(member.name)):
+            if not (member.isfile() and _is_entry(member.name) and member.size <= _LARGEST):
                 refused.append(member.name)
                 continue
             file = tar.extractfile(member)
