@@ -161,8 +161,9 @@ class Recorder:
             raise BuildError(f"no C++ sources in {ROOT / 'csrc'}")
         self.objects.mkdir(parents=True, exist_ok=True)
         targets = [self.objects / f"{folder.name}.o" for folder in folders]
-        units = []
-        for folder, target in zip(folders, targets, strict=True):
+        by_size = sorted(zip(folders, targets, strict=True), key=_source_bytes, reverse=True)
+        units = []  # the largest first, so that none is left to compile alone at the end
+        for folder, target in by_size:
             command = [self.compiler, *self.flags, "-c", str(_unity_source(folder, self.objects))]
             if not _is_fresh(target, command, []):
                 units.append((command, target, f"csrc/{folder.name}"))
@@ -206,6 +207,11 @@ def write_compile_commands(commands: list[tuple[Path, list[str]]]) -> None:
     path, text = ROOT / "compile_commands.json", json.dumps(entries, indent=1) + "\n"
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
+
+
+def _source_bytes(unit: tuple[Path, Path]) -> int:
+    """Return the size of the sources of a unit: a folder, and its object."""
+    return sum(source.stat().st_size for source in unit[0].glob("*.cpp"))
 
 
 def _unity_source(folder: Path, objects: Path) -> Path:
