@@ -68,13 +68,6 @@ CASES: dict[str, tuple[int, Case]] = {
     "means": (6, lambda n, d: [R(n, 5).to(d).mean(0), R(3, n).to(d).var(1), R(n, n).to(d).mean()]),
     "softmax": (5, lambda n, d: _gradients(lambda x: torch.softmax(x, 1), R(4, n).to(d))),
     "layer_norm": (5, lambda n, d: _gradients(lambda x: F.layer_norm(x, (n,)), R(4, n).to(d))),
-    "transposes": (
-        6,
-        lambda n, d: [
-            R(n, 300).to(d).t().contiguous(),
-            R(3, 40, n).to(d).permute(2, 0, 1).contiguous(),
-        ],
-    ),
     "products": (6, lambda n, d: _gradients(torch.matmul, R(n, 6).to(d), R(6, n).to(d))),
     "inner": (6, lambda n, d: _gradients(torch.matmul, R(4, n).to(d), R(n, 5).to(d))),
     "batches of products": (

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 
 from ftm_backend import assembler
 from ftm_backend.assembler.image_template import ImageTemplate, TemplateError, assemble
 from ftm_backend.driver import compile
-from ftm_backend.machine import Machine
 from ftm_backend.symbolic import ShapeEnv, compile_expressions
 
 _TEXT = """\
@@ -125,20 +123,3 @@ def test_a_compiled_program_serves_other_sizes_as_if_compiled_for_them() -> None
     assert not made.template.admits([1 << 20])
     assert "(codegen/allocate_scratchpad.py:" in made.template.refusal([1 << 20])
     assert _without_text(made.template.image(made.image, [57]))["shapes"] == [57, 12, 57, 12]
-
-
-def test_a_matrix_of_any_size_is_transposed_in_tiles() -> None:
-    """Loads of single elements, which every size allows, take six times as long."""
-    made = compile(
-        "trace\n  size s0 = 300, 2\n  size s1 = 700, 2\n  %0 = param f32[{s0},{s1}]\n"
-        "  %1 = ftm.view(base=%0, sizes=[{s1},{s0}], strides=[1,{s1}], offset=0) : f32[{s1},{s0}]\n"
-        "  return %1\n"
-    )
-    assert made.template is not None
-    assert "TRANS" in made.asm
-    for rows, columns in [(2, 2), (3, 5000), (2048, 1000), (65, 129)]:
-        assert made.template.admits([rows, columns]), made.template.refusal([rows, columns])
-        x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
-        with Machine(cores=2, checked=True) as emulator:
-            (result,) = emulator.load(made.template.image(made.image, [rows, columns])).run([x])
-        np.testing.assert_array_equal(result, x.T)

@@ -18,13 +18,7 @@ from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Sli
 from ftm_backend.midend.lowering.rows.gather_scatter import largest
 from ftm_backend.midend.schedule.gemm.contraction import merge_loops
 from ftm_backend.midend.schedule.gemm.tiling_problem import TileCut
-from ftm_backend.symbolic import (
-    is_integer,
-    lower_bound,
-    may_exceed_one,
-    size_hint,
-    statically_known_equal,
-)
+from ftm_backend.symbolic import is_integer
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["lower", "match_transpose"]
@@ -78,8 +72,8 @@ def match_transpose(
     wanted = (source.index, *targets)
     if not all(is_integer(c) for index in wanted for c in index.coeffs):
         return None
-    loops = [k for k, extent in enumerate(statement.loops) if may_exceed_one(extent)]
-    loops.sort(key=lambda k: abs(size_hint(result.coeffs[k])), reverse=True)
+    loops = [k for k, extent in enumerate(statement.loops) if extent != 1]
+    loops.sort(key=lambda k: abs(result.coeffs[k]), reverse=True)
     extents, groups, accesses = merge_loops(statement.loops, {"all": loops}, wanted)
     read, written = accesses[0].coeffs, accesses[1].coeffs
     axes = groups["all"]
@@ -97,20 +91,20 @@ def _contiguous_pair(
     axes: Sequence[int], read: Sequence[int], written: Sequence[int]
 ) -> tuple[int, int] | None:
     """Return the contiguous axes of the result and of the source, if rows become columns."""
-    down = next((k for k in axes if statically_known_equal(written[k], 1)), None)
-    along = next((k for k in axes if statically_known_equal(read[k], 1)), None)
-    if down is None or along is None or down == along or abs(size_hint(read[down])) <= 1:
+    down = next((k for k in axes if written[k] == 1), None)
+    along = next((k for k in axes if read[k] == 1), None)
+    if down is None or along is None or down == along or abs(read[down]) <= 1:
         return None
     return down, along
 
 
 def _is_large_copy(statement: Statement, machine: MachineParameters) -> bool:
-    """Return whether a statement copies enough elements of one tensor; hints decide."""
+    """Return whether a statement copies enough elements of one tensor, over constant loops."""
     if statement.gathers or statement.tensors or len(statement.operands) != 1:
         return False
-    if not all(lower_bound(n) > 0 for n in statement.loops):
-        return False
-    cycles = size_hint(statement.volume) * machine.dma_element_cycles
+    if not all(isinstance(n, int) and n > 0 for n in statement.loops):
+        return False  # before questions about symbolic sizes, whose answers would be guards
+    cycles = statement.volume * machine.dma_element_cycles
     return cycles >= _LAUNCHES * machine.dma_latency and statement.copied_view() is not None
 
 
@@ -120,9 +114,7 @@ def _contiguous_axes(
     """Return ``axis`` and the axes that continue it in memory, outermost first."""
     found, length = [axis], extents[axis]
     while True:
-        following = [
-            k for k in candidates if k not in found and statically_known_equal(strides[k], length)
-        ]
+        following = [k for k in candidates if k not in found and strides[k] == length]
         if not following:
             return tuple(found)
         found.insert(0, following[0])
@@ -189,7 +181,9 @@ def _cuts(pattern: TransposePattern, dtype: str, kernel: Kernel) -> tuple[TileCu
         for group in (pattern.down, pattern.along, pattern.others)
     )
     tiles = 1 if kernel.one_core else 2 * kernel.machine.cores
-    share = -(-size_hint(prod(down) * prod(along) * prod(others)) // tiles)
+    share = -(-prod(down) * prod(along) * prod(others) // tiles)
     rows = largest(down, min(_ROWS, room))
-    run, height = kernel.machine.dma_granule // item, size_hint(rows.elements)
-    return rows, largest(along, max(min(room, share) // height, min(run, room // height)))
+    run = kernel.machine.dma_granule // item
+    return rows, largest(
+        along, max(min(room, share) // rows.elements, min(run, room // rows.elements))
+    )
