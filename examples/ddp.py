@@ -52,6 +52,9 @@ def main() -> None:
     dist.all_reduce(loss)
     if rank == 0:
         print(f"mean loss after {options.steps} steps: {loss.item() / dist.get_world_size():.5f}")
+    # On the CPU, a thread of gloo needs the GIL to drop the last collective's tensors, and would
+    # wait for it forever while the group is destroyed. It gets the GIL during the barrier.
+    dist.barrier()
     dist.destroy_process_group()
 
 
