@@ -1,6 +1,6 @@
-// The compile queue: programs to compile, and the launched units that wait for them. Compile
-// threads take programs from it, at most one for each compiler process, while the user's program
-// continues to record. A program that several units need is compiled once.
+// The compile threads: they take programs from the compile queue (compile/compile_queue.h), at most
+// one for each compiler process, and start the launched units that wait for these, while the user's
+// program continues to record. A program that several units need is compiled once.
 //
 // Some modes compile on the thread that launches: without the machine, with an observer, with
 // `set_compile_at_launch`, or if no thread can be started. A thread that waits then does the

@@ -1,4 +1,4 @@
-"""Analysis: how the varying numbers in traces of the same structure are related.
+"""Analysis: fit polynomials to the numbers that vary in traces of the same structure.
 
 Example: three traces differ only in sizes (8, 16), (10, 20) and (12, 24). `relate` writes them as
 ``s0`` and ``2*s0``. It guesses polynomials over as few symbols as possible: equal, a multiple, a
