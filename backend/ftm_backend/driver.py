@@ -26,7 +26,7 @@ from ftm_backend.compiler_stages import MIDEND_STAGES, CompilerStage, position, 
 from ftm_backend.executable import Executable
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.lru import PROGRAMS, LRUCache
-from ftm_backend.midend.analysis.kernel_ops import kernel_ops
+from ftm_backend.midend.analysis.kernel_origins import kernel_ops
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.retry_policy import NONE, Restrictions, after_kernel, without_pass
 from ftm_backend.midend.transforms.fusion import fusion_cache

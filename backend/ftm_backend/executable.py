@@ -15,7 +15,7 @@ from typing import Any
 
 from ftm_backend.assembler.image_layout import call_ops
 from ftm_backend.assembler.image_template import ImageTemplate
-from ftm_backend.ir.asm.call_names import with_call_names
+from ftm_backend.ir.asm.call_comments import with_call_names
 from ftm_backend.ir.trace.kernel_labels import kernel_labels
 from ftm_backend.ir.trace.trace import Trace
 

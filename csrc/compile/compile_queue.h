@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compile/compilation.h"
-#include "partition/launch_plan.h"
+#include "partition/plan_launch.h"
 #include "program/program_table.h"
 
 #include <condition_variable>

@@ -7,7 +7,7 @@
 // queue's work itself.
 #pragma once
 
-#include "partition/launch_plan.h"
+#include "partition/plan_launch.h"
 
 #include <vector>
 

@@ -21,7 +21,7 @@ namespace {
 // incomplete.
 bool needs_cpu_inference(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return mixes_dtypes_of_gradients(op, arguments) ||
-         is_any_call(op.annotations->asks_cpu, op, arguments);
+         is_any_call(op.traits->asks_cpu, op, arguments);
 }
 
 CallSpecPtr fallback_spec() {
@@ -275,7 +275,7 @@ CallSpecPtr infer_call_spec(const Op& op, c10::ArrayRef<c10::IValue> arguments) 
       return fallback_spec(); // returns a number, which requires a computed value
     }
   }
-  if (op.annotations->masks_results) {
+  if (op.traits->masks_results) {
     remove_masked(op, functional, results);
   }
   check_results(op, arguments, functional, results);

@@ -9,7 +9,7 @@
 #include "graph/source_location.h"
 #include "graph/recorder_lock.h"
 #include "graph/pending_trace.h"
-#include "ops/value_call.h"
+#include "ops/call_on_values.h"
 #include "support/counters.h"
 #include "support/device_index.h"
 #include "random/generator.h"

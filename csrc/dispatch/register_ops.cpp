@@ -1,7 +1,7 @@
 #include "dispatch/register_ops.h"
 
 #include "ops/find_composite_kernel.h"
-#include "ops/op_annotations.h"
+#include "ops/op_traits.h"
 #include "dispatch/record.h"
 #include "dispatch/unboxed_kernels.h"
 

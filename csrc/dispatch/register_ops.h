@@ -7,8 +7,8 @@ namespace ftm {
 // device yet. Call it once.
 void register_recorded_ops();
 
-// Does the same for ops whose annotations replace their composite kernels. Call it after
-// set_op_annotations.
+// Does the same for ops whose traits replace their composite kernels. Call it after
+// set_op_traits.
 void register_annotated_ops();
 
 } // namespace ftm

@@ -27,7 +27,7 @@ bool is_empty(const c10::IValue& value) {
 
 // Some meta kernels wrap a `dim` that is out of range.
 bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (op.annotations->checks_dim || arguments.empty() || !arguments[0].isTensor() ||
+  if (op.traits->checks_dim || arguments.empty() || !arguments[0].isTensor() ||
       !arguments[0].toTensor().defined()) {
     return false;
   }
@@ -54,8 +54,8 @@ bool has_empty_input(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 }
 
 bool has_other_ranks(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  for (size_t i = 0; i < op.annotations->ranks.size(); ++i) {
-    if (arguments[i].toTensor().dim() != op.annotations->ranks[i]) {
+  for (size_t i = 0; i < op.traits->ranks.size(); ++i) {
+    if (arguments[i].toTensor().dim() != op.traits->ranks[i]) {
       return true;
     }
   }
@@ -111,15 +111,15 @@ bool is_outside(const DomainRule& rule, const Op& op, c10::ArrayRef<c10::IValue>
 // Whether the op has no result for these values of its scalar arguments.
 bool is_out_of_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return std::any_of(
-      op.annotations->domain.begin(), op.annotations->domain.end(),
+      op.traits->domain.begin(), op.traits->domain.end(),
       [&](const DomainRule& rule) { return is_outside(rule, op, arguments); });
 }
 
 // Whether eager may reject the call, which its CPU kernel is then called to find out. That is slow,
 // so frequent calls must not be suspicious.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  return is_any_call(op.annotations->tried, op, arguments) ||
-         mixes_dtypes_of_gradients(op, arguments) || has_bad_dim(op, arguments) ||
+  return is_any_call(op.traits->tried, op, arguments) || mixes_dtypes_of_gradients(op, arguments) ||
+         has_bad_dim(op, arguments) ||
          std::any_of(arguments.begin(), arguments.end(), has_many_dims) ||
          has_empty_input(op, arguments) || has_other_ranks(op, arguments) ||
          is_out_of_domain(op, arguments);
@@ -169,13 +169,13 @@ bool may_overflow(at::ScalarType dtype) {
 void check_results(
     const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> functional,
     const std::vector<ResultType>& results) {
-  if (op.annotations->checks_alpha) {
+  if (op.traits->checks_alpha) {
     at::native::alpha_check(
         results[0].type.dtype,
         argument_named(op.functional.schema(), functional, "alpha")->toScalar());
   }
-  if ((op.annotations->takes_no_bools && results[0].type.dtype == at::kBool) ||
-      (!op.annotations->converts_to_out && converts(op, arguments, results))) {
+  if ((op.traits->takes_no_bools && results[0].type.dtype == at::kBool) ||
+      (!op.traits->converts_to_out && converts(op, arguments, results))) {
     throw_as_eager(op, arguments);
   }
 }

@@ -1,4 +1,4 @@
-// Classifies calls by the kinds that op annotations name (ops/op_annotations.h).
+// Classifies calls by the kinds that op traits name (ops/op_traits.h).
 #pragma once
 
 #include "ops/op_info.h"

@@ -20,7 +20,7 @@ bool divides_integers(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
                ? at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true)
                : value.isInt() || value.isBool();
   };
-  const bool rounds_quotient = op.annotations->refuses == Refusal::zero_divisors ||
+  const bool rounds_quotient = op.traits->refuses == Refusal::zero_divisors ||
                                (arguments.size() > 2 && arguments[2].isString());
   return rounds_quotient && is_integer(arguments[0]) && is_integer(arguments[1]);
 }
@@ -56,7 +56,7 @@ bool is_invalid_distribution(const at::Tensor& weights) {
 
 void check_host_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const bool is_refused =
-      op.annotations->refuses == Refusal::no_distribution
+      op.traits->refuses == Refusal::no_distribution
           ? is_invalid_distribution(arguments[0].toTensor())
           : divides_integers(op, arguments) && has_zero(arguments[0], arguments[1]);
   if (is_refused) {

@@ -2,7 +2,7 @@
 // what is pending and waits).
 #include "kernels/copy.h"
 
-#include "ops/value_call.h"
+#include "ops/call_on_values.h"
 #include "support/counters.h"
 #include "support/event_log.h"
 #include "support/python_location.h"

@@ -2,7 +2,7 @@
 // does not depend on the content of the written tensor.
 #include "eager_checks/call_checks.h"
 #include "kernels/expanded_writes.h"
-#include "ops/value_call.h"
+#include "ops/call_on_values.h"
 #include "ops/compiled_ops.h"
 #include "support/counters.h"
 #include "support/device_index.h"

@@ -2,7 +2,7 @@
 // that loops over the steps; its gradient has another product for the weights. Unusual calls run
 // ATen's unrolled code.
 #include "kernels/packed_sequence.h"
-#include "kernels/recurrent.h"
+#include "kernels/recurrent_direction.h"
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>

@@ -1,7 +1,7 @@
 // ATen's composite kernels, which compute an op by other ops and so work on any device.
 #pragma once
 
-#include "ops/op_annotations.h"
+#include "ops/op_traits.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -11,7 +11,7 @@
 namespace ftm {
 
 // Returns the dispatch key of a composite kernel that may run a recorded op, or nullopt. `use` is
-// the op's annotation.
+// the op's trait.
 std::optional<c10::DispatchKey> find_composite_kernel(
     const c10::OperatorHandle& op, CompositeUse use);
 

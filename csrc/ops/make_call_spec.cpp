@@ -16,7 +16,7 @@ CallSpecPtr make_call_spec(
   auto spec = c10::make_intrusive<CallSpec>();
   spec->name = op.name;
   spec->op = op.functional;
-  spec->concatenates = op.annotations->concatenates;
+  spec->concatenates = op.traits->concatenates;
   spec->results = std::move(results);
   spec->list_lengths = std::move(list_lengths);
   spec->arguments = arguments.vec();

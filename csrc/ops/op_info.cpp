@@ -60,10 +60,10 @@ std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
   }
 }
 
-// Sets the fields that follow from the annotations, which may be replaced after the op was made.
+// Sets the fields that follow from the traits, which may be replaced after the op was made.
 void apply_annotations(Op& op) {
-  op.annotations = &op_annotations(op.functional.operator_name().name);
-  const auto& recorded = *op.annotations; // those of `renorm` if `renorm_` was called
+  op.traits = &op_traits(op.functional.operator_name().name);
+  const auto& recorded = *op.traits; // those of `renorm` if `renorm_` was called
   const auto decide = [&](ArgumentKind& kind, const c10::Argument& argument) {
     const bool number = plain_type(argument).kind() == c10::TypeKind::NumberType;
     if (number && (kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant)) {
@@ -80,17 +80,16 @@ void apply_annotations(Op& op) {
   for (size_t i = 0; i < op.functional_kinds.size(); ++i) {
     decide(op.functional_kinds[i], op.functional.schema().arguments()[i]);
   }
-  op.composite =
-      find_composite_kernel(op.handle, op_annotations(op.handle.schema().name()).composite);
-  op.cpu_indices = op.annotations->cpu_indices;
-  op.forbids_overlap = op.annotations->forbids_overlap;
-  op.number_argument = op.annotations->value_is_number
+  op.composite = find_composite_kernel(op.handle, op_traits(op.handle.schema().name()).composite);
+  op.cpu_indices = op.traits->cpu_indices;
+  op.forbids_overlap = op.traits->forbids_overlap;
+  op.number_argument = op.traits->value_is_number
                            ? op.handle.schema().argumentIndexWithName("value").value_or(-1)
                            : -1;
-  op.refuses_values = op.annotations->refuses != Refusal::none;
-  op.has_domain = !op.annotations->domain.empty();
-  op.index_rule = op.annotations->indices.empty() ? nullptr : op.annotations->indices.data();
-  op.may_fail = op.index_rule != nullptr || op.annotations->may_fail;
+  op.refuses_values = op.traits->refuses != Refusal::none;
+  op.has_domain = !op.traits->domain.empty();
+  op.index_rule = op.traits->indices.empty() ? nullptr : op.traits->indices.data();
+  op.may_fail = op.index_rule != nullptr || op.traits->may_fail;
   // Indexing ops have the tag because of mask arguments; those are detected call by call.
   op.data_dependent = !op.cpu_indices && (op.handle.hasTag(at::Tag::dynamic_output_shape) ||
                                           op.handle.hasTag(at::Tag::data_dependent_output));

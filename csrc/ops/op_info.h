@@ -1,9 +1,9 @@
-// Per-op data that the recorder needs: derived from the schema, and from the annotations for what
-// the schema does not have (ops/op_annotations.h).
+// Per-op data that the recorder needs: derived from the schema, and from the traits for what
+// the schema does not have (ops/op_traits.h).
 #pragma once
 
 #include "graph/call_spec_cache.h"
-#include "ops/op_annotations.h"
+#include "ops/op_traits.h"
 
 #include <torch/csrc/lazy/core/ir.h>
 
@@ -42,7 +42,7 @@ struct OpReturn {
 };
 
 // One op overload. Made once, and never freed. Immutable, except for the cache of specs and, when
-// the annotations are replaced, the fields that depend on them.
+// the traits are replaced, the fields that depend on them.
 struct Op {
   explicit Op(const c10::OperatorHandle& handle);
 
@@ -68,7 +68,7 @@ struct Op {
   bool refuses_values = false; // eager raises for some element values of an operand
   bool has_domain = false; // eager raises for some numeric arguments
   bool has_numbers = false; // has Scalar arguments
-  const OpAnnotations* annotations = nullptr; // of the functional op
+  const OpTraits* traits = nullptr; // of the functional op
   bool may_fail = false; // a program with it may raise for an element's value
   const IndexRule* index_rule = nullptr; // non-null: an argument has indices into another
 
@@ -83,7 +83,7 @@ struct Op {
 // if there is no such op. Thread-safe.
 Op& op_named(const std::string& name);
 
-// Drops all specs and applies the annotations again. Call it when the annotations or the compiled
+// Drops all specs and applies the traits again. Call it when the traits or the compiled
 // ops were replaced.
 void clear_call_specs();
 

@@ -3,7 +3,7 @@
 #include "support/counters.h"
 #include "support/strict_mode.h"
 #include "program/compile_client.h"
-#include "program/program_signature.h"
+#include "program/check_signature.h"
 #include "program/recorded_trace.h"
 #include "support/runtime.h"
 

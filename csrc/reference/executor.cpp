@@ -1,6 +1,6 @@
 #include "reference/executor.h"
 
-#include "ops/op_annotations.h"
+#include "ops/op_traits.h"
 #include "reference/random_ops.h"
 
 #include <ATen/ScalarOps.h>
@@ -209,21 +209,21 @@ class ReferenceRun {
   void run_aten(const Trace::Call& call) {
     const CallSpec& spec = *call.spec;
     torch::jit::Stack stack = filled_arguments(call);
-    const auto& annotations = op_annotations(spec.handle().operator_name().name);
-    const at::Tensor indices = annotations.counts_bags ? stack[1].toTensor() : at::Tensor();
-    const at::Tensor offsets = annotations.counts_bags ? stack[2].toTensor() : at::Tensor();
+    const auto& traits = op_traits(spec.handle().operator_name().name);
+    const at::Tensor indices = traits.counts_bags ? stack[1].toTensor() : at::Tensor();
+    const at::Tensor offsets = traits.counts_bags ? stack[2].toTensor() : at::Tensor();
     if (draws_numbers(spec)) {
       const uint64_t seed = scalars_[next_scalar_++];
       const uint64_t offset = scalars_[next_scalar_++];
       run_random_reference(spec, stack, seed, offset);
-    } else if (!annotations.indices.empty()) {
+    } else if (!traits.indices.empty()) {
       // It may write to one index twice. On one thread the last value stays, as in compiled
       // programs. Ops that only read are slower than necessary.
       call_single_threaded(spec.handle(), stack);
     } else {
       spec.handle().callBoxed(stack);
     }
-    if (annotations.counts_bags) {
+    if (traits.counts_bags) {
       fit_bags(spec, stack, indices.numel(), offsets);
     }
     append_results(spec, stack);

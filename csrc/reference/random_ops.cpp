@@ -1,6 +1,6 @@
 #include "reference/random_ops.h"
 
-#include "ops/op_annotations.h"
+#include "ops/op_traits.h"
 #include "random/cpu_generator.h"
 #include "reference/distributions.h"
 
@@ -78,7 +78,7 @@ at::Tensor draw_integers(const RandomCall& call, const Draw& draw) {
 
 using Distribution = torch::jit::Stack (*)(const RandomCall&, const Draw&);
 
-// The distributions that an op's annotation `draws` may name (ops/op_annotations.h).
+// The distributions that an op's trait `draws` may name (ops/op_traits.h).
 const std::unordered_map<std::string, Distribution>& distributions() {
   using Results = torch::jit::Stack;
   using C = RandomCall;
@@ -126,7 +126,7 @@ const std::unordered_map<std::string, Distribution>& distributions() {
 void run_random_reference(
     const CallSpec& spec, torch::jit::Stack& stack, uint64_t seed, uint64_t offset) {
   const Draw draw{{seed, offset}};
-  const auto found = distributions().find(op_annotations(spec.handle().operator_name().name).draws);
+  const auto found = distributions().find(op_traits(spec.handle().operator_name().name).draws);
   if (found != distributions().end()) {
     stack = found->second({spec, stack}, draw);
     return;

@@ -71,7 +71,7 @@ at::Tensor ones_on_cpu(const at::Tensor& tensor) {
 // What replaces the tensors of a call that is tried on the CPU. Zeros are no weights of an op that
 // draws, and no divisors.
 auto stand_in(const Op& op) {
-  const auto refuses = op.annotations->refuses;
+  const auto refuses = op.traits->refuses;
   const bool divides =
       refuses == Refusal::zero_divisors || refuses == Refusal::zero_divisors_if_rounded;
   return op.random || divides ? ones_on_cpu : cpu_like;

@@ -92,7 +92,7 @@ bool convolution_backward(Arguments arguments, Results& results) {
 // Sets the strides of results; returns false if it cannot tell them.
 using Rule = bool (*)(Arguments, Results&);
 
-// By the op's annotation `layout`. Running a 2-d convolution to find its layout would be too slow.
+// By the op's trait `layout`. Running a 2-d convolution to find its layout would be too slow.
 const std::unordered_map<std::string, Rule>& rules() {
   static const std::unordered_map<std::string, Rule> table = {
       {"convolution", convolution},
@@ -165,16 +165,16 @@ bool resizes_output(const Op& op, Arguments called, const Results& results) {
   return false;
 }
 
-// Applies the layout rule of the op's annotations. Returns false if there is none for this call.
+// Applies the layout rule of the op's traits. Returns false if there is none for this call.
 bool lay_out_by_record(const Op& op, Arguments functional, Results& results) {
   if (!op.written.empty()) {
     return false;
   }
-  if (op.annotations->like >= 0) {
-    lay_out(results[0], functional[op.annotations->like].toTensor().suggest_memory_format());
+  if (op.traits->like >= 0) {
+    lay_out(results[0], functional[op.traits->like].toTensor().suggest_memory_format());
     return true;
   }
-  const auto rule = rules().find(op.annotations->layout);
+  const auto rule = rules().find(op.traits->layout);
   return rule != rules().end() && rule->second(functional, results);
 }
 
@@ -185,7 +185,7 @@ void lay_out_as_eager(const Op& op, Arguments called, Arguments functional, Resu
   if (!makes_layout || lay_out_by_record(op, functional, results)) {
     return;
   }
-  if (op.annotations->layout == "cpu" || may_differ(op, functional)) {
+  if (op.traits->layout == "cpu" || may_differ(op, functional)) {
     if (const auto returned = try_on_cpu(op, called)) {
       lay_out_as(*returned, results);
     }

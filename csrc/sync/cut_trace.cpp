@@ -9,7 +9,7 @@
 #include "execute/launcher.h"
 #include "execute/launch_count.h"
 #include "sync/resident_views.h"
-#include "partition/launch_plan.h"
+#include "partition/plan_launch.h"
 #include "partition/whole_programs.h"
 
 #include <atomic>

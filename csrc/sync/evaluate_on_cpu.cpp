@@ -6,7 +6,7 @@
 #include "support/strict_mode.h"
 #include "execute/collective_registry.h"
 #include "execute/launcher.h"
-#include "partition/launch_plan.h"
+#include "partition/plan_launch.h"
 #include "reference/executor.h"
 #include "tensor/tensor_access.h"
 

@@ -1,6 +1,6 @@
 #include "tensor/storage.h"
 
-#include "ops/value_call.h"
+#include "ops/call_on_values.h"
 #include "support/device_index.h"
 #include "tensor/storage_variable.h"
 #include "tensor/tensor_access.h"

@@ -1,7 +1,7 @@
 #include "tensor/tensor_access.h"
 
 #include "graph/view_spec.h"
-#include "ops/value_call.h"
+#include "ops/call_on_values.h"
 #include "tensor/view_access.h"
 
 #include <ATen/EmptyTensor.h>

@@ -1,7 +1,7 @@
 #include "torch/ltc_backend.h"
 
 #include "graph/recorder_lock.h"
-#include "ops/value_call.h"
+#include "ops/call_on_values.h"
 #include "random/generator.h"
 #include "compile/compile_threads.h"
 #include "execute/launcher.h"

@@ -8,7 +8,7 @@
 #include "memory/memory_pool.h"
 #include "ops/compiled_ops.h"
 #include "ops/op_info.h"
-#include "ops/op_annotations.h"
+#include "ops/op_traits.h"
 #include "support/counters.h"
 #include "support/device_index.h"
 #include "support/shutdown.h"
@@ -51,8 +51,8 @@ namespace py = pybind11;
 namespace ftm {
 namespace {
 
-void set_annotations(const std::vector<AnnotationRow>& rows) {
-  set_op_annotations(rows);
+void set_traits(const std::vector<TraitRow>& rows) {
+  set_op_traits(rows);
   clear_call_specs();
   register_annotated_ops();
 }
@@ -250,7 +250,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   bind_distributed(m);
   bind_profile(m);
 
-  m.def("_set_recording", torch::wrap_pybind_function(&set_annotations), py::arg("rows"));
+  m.def("_set_recording", torch::wrap_pybind_function(&set_traits), py::arg("rows"));
   m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops), py::arg("native_ops"));
   m.def("_set_strict", &set_strict);
   m.def("_set_compile_at_launch", &set_compile_at_launch);

@@ -202,7 +202,7 @@ def _initialize() -> None:
         register_optimizer_step_pre_hook,
     )
 
-    from ftm_backend.frontend.ops import annotation_table, native_ops
+    from ftm_backend.frontend.ops import native_ops, trait_table
     from ftm_lazy import _C, settings
     from ftm_lazy.compile import compile_client
 
@@ -215,7 +215,7 @@ def _initialize() -> None:
         )
     client = compile_client.client()
     operations = {name: list(dtypes) for name, dtypes in native_ops().items()}
-    _C._set_recording(annotation_table())
+    _C._set_recording(trait_table())
     _C._init(
         operations,
         str(library),

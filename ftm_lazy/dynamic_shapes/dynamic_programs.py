@@ -43,7 +43,11 @@ from ftm_lazy.dynamic_shapes.dynamic_program_record import (
     unpacked,
 )
 from ftm_lazy.dynamic_shapes.size_hints import larger_sizes
-from ftm_lazy.dynamic_shapes.size_one import SizeOneRelatives, TraceToMatch, values_with_ones
+from ftm_lazy.dynamic_shapes.size_one_matching import (
+    SizeOneRelatives,
+    TraceToMatch,
+    values_with_ones,
+)
 from ftm_lazy.dynamic_shapes.trace_family import MAX_PROGRAMS, SizeGuess, TraceFamily
 
 __all__ = ["DynamicCandidate", "Specialization", "TraceFamilies"]

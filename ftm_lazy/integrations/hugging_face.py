@@ -19,7 +19,7 @@ from typing import Protocol
 import torch
 
 from ftm_lazy.device.default_device import is_default
-from ftm_lazy.integrations import deferred_stop, import_hooks
+from ftm_lazy.integrations import import_hooks, transformers_generation
 from ftm_lazy.torch_version import private_names
 
 
@@ -162,7 +162,7 @@ def install() -> None:
         {
             "accelerate.state": _patch_state,
             "accelerate.accelerator": _allow_fp16,
-            "transformers.generation.utils": deferred_stop.defer_stop,
+            "transformers.generation.utils": transformers_generation.defer_stop,
             "transformers.modeling_utils": _map_automatically,
             "transformers.training_args": _allow_bf16,
         }

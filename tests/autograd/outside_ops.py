@@ -1,4 +1,4 @@
-"""Ops of another library: a plain one, and one of each kind that needs schema annotations.
+"""Ops of another library: a plain one, and one of each kind that needs op traits.
 
 The kinds: indices, shapes from numbers, random draws, and numbers with a domain.
 """

@@ -1,12 +1,12 @@
-"""The records of `outside_ops` and their schema annotations: all that ftm needs."""
+"""The records of `outside_ops` and their op traits: all that ftm needs."""
 
 from typing import Any
 
 from ftm_backend.dtypes import FLOATS
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.oplib.advanced_indexing import checked_index
-from ftm_backend.frontend.oplib.op_annotations import IndexArguments, ValueDomain, recorded
 from ftm_backend.frontend.oplib.op_registry import lowering
+from ftm_backend.frontend.oplib.op_traits import IndexArguments, ValueDomain, recorded
 from ftm_backend.frontend.oplib.philox import RandomStream, element_index
 from ftm_backend.frontend.oplib.pointwise import pointwise
 

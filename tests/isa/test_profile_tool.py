@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ftm_backend import driver
-from ftm_backend.ir.asm.call_names import with_call_names
+from ftm_backend.ir.asm.call_comments import with_call_names
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.tools import ftm_profile, timeline_svg
 

@@ -47,7 +47,7 @@ NAMED: dict[str, tuple[str, str]] = {
         "reads of a size that are counted",
         "_unique2 bincount unique_consecutive",
     ),
-    "ops/value_call.cpp": ("calls", "_to_copy expand zeros"),
+    "ops/call_on_values.cpp": ("calls", "_to_copy expand zeros"),
     "ops/functional_form.cpp": (
         "how ATen names the functional form of an operator of Python",
         "__ __i",

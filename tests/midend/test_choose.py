@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ftm_backend.midend.algorithms.registry import NAMED_OPERATIONS
-from ftm_backend.midend.schedule.choose import choose, explaining, pays
+from ftm_backend.midend.schedule.choose_by_cost import choose, explaining, pays
 from ftm_backend.midend.transforms.fusion.rules import RULES
 from ftm_backend.target import presets, tuning_overrides
 from ftm_backend.tools import ftm_opt

@@ -14,7 +14,7 @@ from ftm_backend import assembler
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.machine import Machine
-from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide, overread_limit, windows
+from ftm_backend.midend.lowering.gemm.im2col_geometry import WindowSide, overread_limit, windows
 from ftm_backend.midend.schedule.gemm.contraction import axes_of, match
 from ftm_backend.target import presets
 from midend import trace_programs

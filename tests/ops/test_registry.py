@@ -11,8 +11,8 @@ import torch
 
 from ftm_backend.frontend import lower
 from ftm_backend.frontend.oplib import advanced_indexing
-from ftm_backend.frontend.oplib.op_annotations import ANNOTATIONS
 from ftm_backend.frontend.oplib.op_registry import omitted_arguments, parameter_name, register
+from ftm_backend.frontend.oplib.op_traits import TRAITS
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.ir.linalg.printer import print_function
 from ops import samples, test_records
@@ -48,7 +48,7 @@ def test_every_name_is_an_op_of_pytorch() -> None:
 def test_domains_name_arguments() -> None:
     """Of some overload: overloads without such an argument are not checked."""
     strange = []
-    for name, facts in ANNOTATIONS.items():
+    for name, facts in TRAITS.items():
         words = (
             (*facts.domain.ends, facts.domain.where)
             if facts.domain and name.startswith("aten::")
@@ -95,7 +95,7 @@ def test_ops_that_check_elements_have_their_line_noted() -> None:
     silent = [
         n
         for n in checking
-        if not (facts := ANNOTATIONS.get(n.split(".")[0])) or not (facts.indices or facts.may_fail)
+        if not (facts := TRAITS.get(n.split(".")[0])) or not (facts.indices or facts.may_fail)
     ]
     assert not silent
 

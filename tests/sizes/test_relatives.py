@@ -13,7 +13,7 @@ from ftm_backend.driver import compile, infer_sizes
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.machine.emulator import Machine
 from ftm_lazy.dynamic_shapes.dynamic_programs import TraceFamilies
-from ftm_lazy.dynamic_shapes.size_one import without_views
+from ftm_lazy.dynamic_shapes.size_one_matching import without_views
 from ftm_lazy.dynamic_shapes.trace_family import SizeGuess
 from sizes.recorded import ALL, recorded
 

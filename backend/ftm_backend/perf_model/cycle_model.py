@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from ftm_backend import assembler
 from ftm_backend.assembler.image_layout import BUFFER
-from ftm_backend.ir.asm.call_names import function_names
+from ftm_backend.ir.asm.call_comments import function_names
 from ftm_backend.ir.asm.parser import parse
 from ftm_backend.ir.asm.program import AsmProgram
 from ftm_backend.perf_model.communication import StepLog
@@ -69,7 +69,7 @@ class KernelProfile:
     bytes of buffers in GSM at GSM bandwidth.
     """
     label: str = ""
-    """What it computes and for whom, if the program says so (`call_names`)."""
+    """What it computes and for whom, if the program says so (`call_comments`)."""
     measured: float | None = None
     """Seconds on the host, if it was run there."""
 

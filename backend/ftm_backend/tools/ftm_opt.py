@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0, or 2 for wrong usage, a wrong input or a pass that fails.
     """
     given = parser().parse_args(arguments)
-    from ftm_backend.midend.schedule.choose import explaining
+    from ftm_backend.midend.schedule.choose_by_cost import explaining
     from ftm_backend.target import presets, tuning_overrides
 
     cores = bounded("--cores", given.cores, 0, MOST_CORES)

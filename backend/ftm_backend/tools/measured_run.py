@@ -8,7 +8,7 @@ import numpy as np
 
 from ftm_backend import assembler
 from ftm_backend.ir import asm
-from ftm_backend.ir.asm.call_names import called_functions
+from ftm_backend.ir.asm.call_comments import called_functions
 from ftm_backend.machine import Machine, array_compare
 from ftm_backend.machine.emulator import BARRIER
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ftm_backend.dtypes import PART
 from ftm_backend.frontend.complex.complex_to_real import ComplexRewriter, ComplexTensor, rewrites
-from ftm_backend.frontend.oplib.op_annotations import recorded
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.trace.trace import DType, Ref, TensorType
 

@@ -1,1 +1,1 @@
-"""Building blocks of op records: the record itself, schema annotations, and shared lowerings."""
+"""Building blocks of op records: the record itself, op traits, and shared lowerings."""

@@ -10,17 +10,17 @@ import importlib
 from ftm_backend import plugins
 from ftm_backend.dtypes import COMPLEX, FLOATS
 from ftm_backend.frontend import complex
-from ftm_backend.frontend.oplib.op_annotations import ANNOTATIONS, annotation_table
 from ftm_backend.frontend.oplib.op_registry import RECORDS, OpRecord
+from ftm_backend.frontend.oplib.op_traits import TRAITS, trait_table
 
-__all__ = ["RECORDS", "OpRecord", "annotation_table", "native_ops"]
+__all__ = ["RECORDS", "OpRecord", "native_ops", "trait_table"]
 
 FAMILIES = ("math", "shape", "index", "reduce", "matrix", "nn", "random", "collective")
 """Packages of records, by PyTorch's areas; they do not import each other."""
 
 for _family in FAMILIES:
     importlib.import_module(f"{__name__}.{_family}")
-plugins.load(RECORDS, ANNOTATIONS)
+plugins.load(RECORDS, TRAITS)
 
 
 def native_ops() -> dict[str, tuple[str, ...]]:

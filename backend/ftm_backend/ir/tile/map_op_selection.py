@@ -19,7 +19,7 @@ from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.tile.kernel_tree import MapOperand
 from ftm_backend.ir.tile.map_body_builder import BodyWriter, suffix
-from ftm_backend.ir.tile.map_conversions import CONVERSIONS, convert, extend_unsigned
+from ftm_backend.ir.tile.map_conversion_selection import CONVERSIONS, convert, extend_unsigned
 from ftm_backend.target.element_types import BY_SUFFIX
 from ftm_backend.target.instruction_table import STRIPS
 

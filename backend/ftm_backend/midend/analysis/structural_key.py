@@ -29,7 +29,7 @@ from ftm_backend.ir.linalg.function import (
     walk,
 )
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.lowering.gemm.im2col_operand import overread_limit
+from ftm_backend.midend.lowering.gemm.im2col_geometry import overread_limit
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index
 from ftm_backend.target.presets import ELEMENT_BYTES
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from ftm_backend.dtypes import ALL, INTS, STORED
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.advanced_indexing import checked_index, wrapped_index
-from ftm_backend.frontend.oplib.op_annotations import IndexArguments, recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
+from ftm_backend.frontend.oplib.op_traits import IndexArguments, recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
 recorded("aten::_unsafe_index", may_fail=True)

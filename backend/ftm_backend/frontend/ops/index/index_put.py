@@ -15,8 +15,8 @@ from ftm_backend.frontend.oplib.advanced_indexing import (
     tensor_type,
     wrapped_index,
 )
-from ftm_backend.frontend.oplib.op_annotations import IndexArguments, recorded
 from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
+from ftm_backend.frontend.oplib.op_traits import IndexArguments, recorded
 from ftm_backend.frontend.ops.index.gather import check_integers, common_shape, indexed
 from ftm_backend.frontend.ops.index.masks import flat_source, ranks_of
 from ftm_backend.frontend.scalar_math import ScalarExpr

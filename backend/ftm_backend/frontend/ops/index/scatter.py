@@ -15,8 +15,8 @@ from ftm_backend.frontend.oplib.advanced_indexing import (
     scatter_rows,
     wrapped_index,
 )
-from ftm_backend.frontend.oplib.op_annotations import IndexArguments, recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.op_traits import IndexArguments, recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 

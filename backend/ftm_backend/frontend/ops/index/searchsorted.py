@@ -5,8 +5,8 @@ from __future__ import annotations
 from ftm_backend.dtypes import NUMBERS
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.binary_search import search_sorted
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.scalar_math import Number
 
 recorded("aten::bucketize", tried=("always",))

@@ -9,8 +9,8 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.binary_search import count_before
 from ftm_backend.frontend.oplib.cumulative import scan
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, Lower, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.sorting import SortedRows, sort, sort_rows
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr

@@ -8,8 +8,8 @@ from typing import Unpack
 
 from ftm_backend.dtypes import ALL, FLOATS, HALVES, NUMBERS, STORED, compute_dtype, info
 from ftm_backend.frontend import scalar_math as e
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.pointwise import OWN, PointwiseOptions, pointwise
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.symbolic import round_to_dtype

@@ -9,8 +9,8 @@ from typing import Unpack
 from ftm_backend.dtypes import ALL, BOOL, FLOATS, INTS, NUMBERS, STORED
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, TOLERANCE
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.pointwise import OWN, PROMOTED, PointwiseOptions, pointwise
 from ftm_backend.frontend.scalar_math import ScalarExpr
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.call_arguments import given_argument
 from ftm_backend.frontend.oplib.matmul import matmul
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import PRODUCTS, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
+from ftm_backend.frontend.oplib.overload_arguments import given_argument
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.symbolic import statically_known_equal
 

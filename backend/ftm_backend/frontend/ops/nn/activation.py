@@ -9,8 +9,8 @@ from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.concat import concat
-from ftm_backend.frontend.oplib.op_annotations import ValueDomain, recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, TOLERANCE, lowering
+from ftm_backend.frontend.oplib.op_traits import ValueDomain, recorded
 from ftm_backend.frontend.oplib.pointwise import PointwiseOptions, pointwise
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 

@@ -9,8 +9,8 @@ from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.advanced_indexing import checked_index, scatter_rows
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, Lower, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.resampling import Taps, resample_dims, transpose_taps
 from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow
 from ftm_backend.frontend.ops.nn.pooling import (

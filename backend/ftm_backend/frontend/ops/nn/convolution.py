@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.named_op_builder import contraction
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.subpixel_convolution import interleaved_phases, phases_of
 from ftm_backend.ir.linalg.affine import row_major

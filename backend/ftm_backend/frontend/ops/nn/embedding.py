@@ -7,8 +7,8 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.advanced_indexing import checked_index, scatter_rows
 from ftm_backend.frontend.oplib.moments import vector_norm
-from ftm_backend.frontend.oplib.op_annotations import IndexArguments, recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.op_traits import IndexArguments, recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
 recorded("aten::embedding", indices=IndexArguments(1, "first"), composite="whole")

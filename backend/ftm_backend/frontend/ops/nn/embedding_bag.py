@@ -12,8 +12,8 @@ from ftm_backend.frontend.oplib.advanced_indexing import (
     tensor_type,
 )
 from ftm_backend.frontend.oplib.binary_search import count_before
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.reductions import sum_of
 from ftm_backend.frontend.ops.nn.embedding import frequencies
 from ftm_backend.frontend.scalar_math import ScalarExpr

@@ -8,8 +8,8 @@ from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.advanced_indexing import checked_index
-from ftm_backend.frontend.oplib.op_annotations import IndexArguments, recorded
 from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
+from ftm_backend.frontend.oplib.op_traits import IndexArguments, recorded
 from ftm_backend.frontend.oplib.reductions import broadcast_shapes, reduce
 from ftm_backend.frontend.oplib.value_preconditions import fault_unless
 from ftm_backend.frontend.scalar_math import ScalarExpr

@@ -8,8 +8,8 @@ from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.advanced_indexing import checked_index
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.ops.nn.loss import MEAN, NONE
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr

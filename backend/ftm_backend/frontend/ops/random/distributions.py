@@ -9,8 +9,8 @@ from ftm_backend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.float_bits import next_after, round_down, round_up
-from ftm_backend.frontend.oplib.op_annotations import ValueDomain, recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, TOLERANCE, lowering
+from ftm_backend.frontend.oplib.op_traits import ValueDomain, recorded
 from ftm_backend.frontend.oplib.philox import RandomStream, element_index
 from ftm_backend.frontend.oplib.value_preconditions import fault_unless
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr

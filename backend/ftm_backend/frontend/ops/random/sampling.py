@@ -9,8 +9,8 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.advanced_indexing import checked_index, tensor_type
 from ftm_backend.frontend.oplib.cumulative import scan
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.philox import RandomStream, element_index
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.sorting import sort_indices, sort_rows

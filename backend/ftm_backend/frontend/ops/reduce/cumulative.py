@@ -5,8 +5,8 @@ from __future__ import annotations
 from ftm_backend.dtypes import ALL, FLOATS
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.cumulative import extreme_scan, scan
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, Lower, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
 
 recorded("aten::cumsum aten::cumprod", takes_no_bools=True)
 recorded("aten::cummax aten::cummin aten::logcumsumexp", composite="whole")

@@ -12,8 +12,8 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.advanced_indexing import OUT_OF_BOUNDS, scatter_rows, tensor_type
 from ftm_backend.frontend.oplib.binary_search import count_before
-from ftm_backend.frontend.oplib.op_annotations import ValueDomain, recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.op_traits import ValueDomain, recorded
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major

@@ -8,8 +8,8 @@ from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.moments import variance_and_mean, vector_norm
-from ftm_backend.frontend.oplib.op_annotations import ValueDomain, recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, Lower, lowering
+from ftm_backend.frontend.oplib.op_traits import ValueDomain, recorded
 from ftm_backend.frontend.oplib.reductions import (
     canonical_dims,
     extreme_with_index,

@@ -10,10 +10,10 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.advanced_indexing import OUT_OF_BOUNDS, checked_index, scatter_rows
 from ftm_backend.frontend.oplib.binary_search import count_before
-from ftm_backend.frontend.oplib.call_arguments import given_argument
 from ftm_backend.frontend.oplib.cumulative import scan
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import SUMS, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
+from ftm_backend.frontend.oplib.overload_arguments import given_argument
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
 recorded("aten::_segment_reduce_backward", may_fail=True)

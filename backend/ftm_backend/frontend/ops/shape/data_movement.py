@@ -8,8 +8,8 @@ from ftm_backend.dtypes import ALL, STORED
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.concat import concat, concat_into, flip
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.linalg.strided_view import Strided
 

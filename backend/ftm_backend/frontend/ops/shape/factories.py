@@ -7,8 +7,8 @@ from collections.abc import Callable
 from ftm_backend.dtypes import ALL, NUMBERS, STORED, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.op_annotations import recorded
 from ftm_backend.frontend.oplib.op_registry import EXACT, lowering
+from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
 recorded(

@@ -18,7 +18,7 @@ from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, TileBody
-from ftm_backend.midend.lowering.gemm.window_box import WindowBox
+from ftm_backend.midend.lowering.gemm.im2col_loads import WindowBox
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import tile_extents
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     ConvBackward,

@@ -13,9 +13,9 @@ from ftm_backend.ir.linalg.function import Node, Operand
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.lowering.gemm.block_transfers import Slices, broadcast_mode
-from ftm_backend.midend.lowering.gemm.im2col_operand import box_strides
+from ftm_backend.midend.lowering.gemm.im2col_geometry import box_strides
+from ftm_backend.midend.lowering.gemm.im2col_loads import WindowBox
 from ftm_backend.midend.lowering.gemm.prologue import OperandPrologue
-from ftm_backend.midend.lowering.gemm.window_box import WindowBox
 from ftm_backend.midend.lowering.map_bodies import mapped
 
 __all__ = ["PrologueBox"]

@@ -13,9 +13,9 @@ from __future__ import annotations
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, TileBody
 from ftm_backend.midend.lowering.gemm.gsm_shared_blocks import GsmSharedBlocks
+from ftm_backend.midend.lowering.gemm.im2col_loads import WindowBox
 from ftm_backend.midend.lowering.gemm.im2col_prologue import PrologueBox
 from ftm_backend.midend.lowering.gemm.panel_step import PanelSlices, PanelStep
-from ftm_backend.midend.lowering.gemm.window_box import WindowBox
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import tile_extents
 from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 from ftm_backend.midend.schedule.gemm.schedule import Schedule

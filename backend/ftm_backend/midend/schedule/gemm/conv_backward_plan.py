@@ -25,7 +25,7 @@ from ftm_backend.ir.linalg.named_ops import CONV_TRANSPOSE
 from ftm_backend.ir.linalg.strided_view import Strided, merged
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide
+from ftm_backend.midend.lowering.gemm.im2col_geometry import WindowSide
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2ImGeometry
 from ftm_backend.midend.schedule.gemm.contraction import ContractionForm
 from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles, assign_operands

@@ -16,7 +16,7 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Operand, Statement
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.lowering.gemm.epilogue import Epilogue, build_epilogue, epilogue_traffic
-from ftm_backend.midend.lowering.gemm.im2col_operand import (
+from ftm_backend.midend.lowering.gemm.im2col_geometry import (
     WindowSide,
     box_strides,
     overread_limit,
@@ -68,7 +68,7 @@ class OperandRoles:
         a: The operand in the role of A.
         b: The operand in the role of B.
         swapped: Whether A is the second operand, so that C is computed transposed.
-        windows: Window box of A if its rows overlap in memory; see ``im2col_operand.windows``.
+        windows: Window box of A if its rows overlap in memory; see ``im2col_geometry.windows``.
         col2im: How C's windows are summed before it is stored; see ``lowering.gemm.col2im``.
         prologue: The fused prologue: computes A if A has ``windows``, else B.
         sums: Partial sums of the stored block; see ``reduction_epilogue``.

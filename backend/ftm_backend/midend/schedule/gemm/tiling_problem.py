@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide
+from ftm_backend.midend.lowering.gemm.im2col_geometry import WindowSide
 from ftm_backend.symbolic import size_hint
 from ftm_backend.target.presets import ELEMENT_BYTES
 

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from ftm_backend.midend.lowering.gemm.im2col_operand import COLUMN_SIDES
+from ftm_backend.midend.lowering.gemm.im2col_geometry import COLUMN_SIDES
 from ftm_backend.midend.schedule.gemm.core_partition import BlockExtents
 from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic, TilingProblem
 from ftm_backend.target import cost_rules

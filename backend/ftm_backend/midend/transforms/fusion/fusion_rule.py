@@ -25,7 +25,7 @@ from ftm_backend.midend.analysis.feature_map_consumers import Inside
 from ftm_backend.midend.analysis.use_def import KernelUses
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
-from ftm_backend.midend.schedule.choose import pays
+from ftm_backend.midend.schedule.choose_by_cost import pays
 from ftm_backend.midend.schedule.cost import PLANNERS, Plan, nest_cycles, plan
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache

@@ -16,7 +16,7 @@ from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, State
 from ftm_backend.midend.algorithms.algorithm import Algorithm
 from ftm_backend.midend.algorithms.registry import NAMED_OPERATIONS
 from ftm_backend.midend.analysis.structural_key import statement_key
-from ftm_backend.midend.schedule.choose import choose
+from ftm_backend.midend.schedule.choose_by_cost import choose
 from ftm_backend.midend.transforms.memory.insert_copies import drop_unused
 from ftm_backend.target.presets import MachineParameters
 

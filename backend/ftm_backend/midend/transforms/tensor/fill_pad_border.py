@@ -25,7 +25,7 @@ from ftm_backend.ir.linalg.function import (
     copy_statement,
 )
 from ftm_backend.ir.linalg.strided_view import Strided
-from ftm_backend.midend.schedule.choose import choose
+from ftm_backend.midend.schedule.choose_by_cost import choose
 from ftm_backend.midend.schedule.cost import traffic_cycles
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import around
 from ftm_backend.symbolic import SymInt

@@ -23,7 +23,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.strided_view import Strided
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
-from ftm_backend.midend.schedule.choose import choose
+from ftm_backend.midend.schedule.choose_by_cost import choose
 from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.midend.schedule.gemm.operand_roles import cycles_lower_bound

@@ -28,7 +28,7 @@ from ftm_backend.ir.linalg.function import (
     walk,
 )
 from ftm_backend.midend.analysis.use_def import FunctionUses
-from ftm_backend.midend.schedule.choose import pays
+from ftm_backend.midend.schedule.choose_by_cost import pays
 from ftm_backend.midend.schedule.cost import body_cycles, traffic_cycles
 from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.midend.transforms.memory.insert_copies import drop_unused

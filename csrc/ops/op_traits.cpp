@@ -1,4 +1,4 @@
-#include "ops/op_annotations.h"
+#include "ops/op_traits.h"
 
 #include "support/runtime.h"
 
@@ -13,20 +13,19 @@
 namespace ftm {
 namespace {
 
-using AnnotationsByName = std::unordered_map<std::string, OpAnnotations>;
+using TraitsByName = std::unordered_map<std::string, OpTraits>;
 using Words = std::vector<std::string>;
 
 struct AnnotationTables {
   std::shared_mutex mutex;
   // The last table is in use. The others stay alive, since references to their entries exist.
-  std::vector<std::unique_ptr<const AnnotationsByName>> all;
+  std::vector<std::unique_ptr<const TraitsByName>> all;
 };
 
 template <typename Value>
 Value named(const std::unordered_map<std::string, Value>& values, const std::string& word) {
   const auto found = values.find(word);
-  TORCH_CHECK_VALUE(
-      found != values.end(), "unknown word in the annotations of an op: '", word, "'");
+  TORCH_CHECK_VALUE(found != values.end(), "unknown word in the traits of an op: '", word, "'");
   return found->second;
 }
 
@@ -84,14 +83,14 @@ Concatenation concatenation(const Words& words) {
   return named(ways, words.at(0));
 }
 
-using Reader = std::function<void(OpAnnotations&, const Words&)>;
+using Reader = std::function<void(OpTraits&, const Words&)>;
 
-Reader flag(bool OpAnnotations::* member) {
-  return [member](OpAnnotations& facts, const Words&) { facts.*member = true; };
+Reader flag(bool OpTraits::* member) {
+  return [member](OpTraits& facts, const Words&) { facts.*member = true; };
 }
 
 const std::unordered_map<std::string, Reader>& readers() {
-  using F = OpAnnotations;
+  using F = OpTraits;
   static const std::unordered_map<std::string, Reader> all = {
       {"constants",
        [](F& facts, const Words& words) { facts.constants.insert(words.begin(), words.end()); }},
@@ -132,8 +131,8 @@ const std::unordered_map<std::string, Reader>& readers() {
 
 } // namespace
 
-const OpAnnotations& op_annotations(const std::string& op) {
-  static const OpAnnotations none;
+const OpTraits& op_traits(const std::string& op) {
+  static const OpTraits none;
   auto& tables = part<AnnotationTables>();
   std::shared_lock<std::shared_mutex> guard(tables.mutex);
   if (tables.all.empty()) {
@@ -143,12 +142,12 @@ const OpAnnotations& op_annotations(const std::string& op) {
   return found == tables.all.back()->end() ? none : found->second;
 }
 
-void set_op_annotations(const std::vector<AnnotationRow>& rows) {
-  auto table = std::make_unique<AnnotationsByName>();
+void set_op_traits(const std::vector<TraitRow>& rows) {
+  auto table = std::make_unique<TraitsByName>();
   for (const auto& [name, fields] : rows) {
-    OpAnnotations& annotations = (*table)[name];
+    OpTraits& traits = (*table)[name];
     for (const auto& [field, words] : fields) {
-      named(readers(), field)(annotations, words);
+      named(readers(), field)(traits, words);
     }
   }
   auto& tables = part<AnnotationTables>();
@@ -161,8 +160,8 @@ std::vector<std::string> names_with(CompositeUse composite) {
   std::shared_lock<std::shared_mutex> guard(tables.mutex);
   std::vector<std::string> names;
   if (!tables.all.empty()) {
-    for (const auto& [name, annotations] : *tables.all.back()) {
-      if (annotations.composite == composite) {
+    for (const auto& [name, traits] : *tables.all.back()) {
+      if (traits.composite == composite) {
         names.push_back(name);
       }
     }

@@ -1,5 +1,5 @@
 // Properties of ops that their schemas do not have. The values come from the compiler's op records;
-// backend/ftm_backend/frontend/oplib/op_annotations.py documents every field.
+// backend/ftm_backend/frontend/oplib/op_traits.py documents every field.
 #pragma once
 
 #include "graph/call_spec.h"
@@ -13,7 +13,7 @@
 
 namespace ftm {
 
-// Classes of calls, by their arguments (`Call` in op_annotations.py).
+// Classes of calls, by their arguments (`Call` in op_traits.py).
 enum class CallKind : uint8_t {
   always,
   out,
@@ -29,7 +29,7 @@ enum class CallKind : uint8_t {
   one_sample,
 };
 
-// How ATen's composite kernel of an op may be used (`Composite` in op_annotations.py).
+// How ATen's composite kernel of an op may be used (`Composite` in op_traits.py).
 enum class CompositeUse : uint8_t { as_found, whole, unfit, serves };
 
 // Element values for which eager raises.
@@ -50,7 +50,7 @@ struct DomainRule {
   std::vector<std::string> ends;
 };
 
-struct OpAnnotations {
+struct OpTraits {
   std::unordered_set<std::string> constants; // Scalar arguments that determine the program
   std::unordered_set<std::string> runtime; // float arguments that do not
   std::vector<IndexRule> indices; // at most one
@@ -76,18 +76,18 @@ struct OpAnnotations {
   std::string draws; // distribution; see reference/random_ops.cpp
 };
 
-// Returns the annotations of an op, by its name without overload. The reference stays valid.
+// Returns the traits of an op, by its name without overload. The reference stays valid.
 // Thread-safe.
-const OpAnnotations& op_annotations(const std::string& op);
+const OpTraits& op_traits(const std::string& op);
 
 // An op's name without overload; the words of each of its fields.
-using AnnotationRow = std::pair<std::string, std::map<std::string, std::vector<std::string>>>;
+using TraitRow = std::pair<std::string, std::map<std::string, std::vector<std::string>>>;
 
-// Replaces all annotations. Follow it by clear_call_specs. Throws ValueError for an unknown field
+// Replaces all traits. Follow it by clear_call_specs. Throws ValueError for an unknown field
 // or word.
-void set_op_annotations(const std::vector<AnnotationRow>& rows);
+void set_op_traits(const std::vector<TraitRow>& rows);
 
-// Returns the names of the ops with this annotation.
+// Returns the names of the ops with this trait.
 std::vector<std::string> names_with(CompositeUse composite);
 
 } // namespace ftm

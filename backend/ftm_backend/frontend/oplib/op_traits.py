@@ -1,7 +1,7 @@
 """Record: what the recorder must know about an op that its schema does not express.
 
-`recorded` declares it once, next to the op's record, and the recorder receives all annotations as
-one table. Ops without a record, which run on the CPU, may have annotations too: their calls are
+`recorded` declares it once, next to the op's record, and the recorder receives all traits as
+one table. Ops without a record, which run on the CPU, may have traits too: their calls are
 checked like eager's.
 """
 
@@ -110,8 +110,8 @@ class ValueDomain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaAnnotations:
-    """Annotations of an op.
+class OpTraits:
+    """Traits of an op.
 
     Attributes:
         constants: Scalar arguments that shape the program (bounds of a range, the order of a norm).
@@ -195,7 +195,7 @@ class SchemaAnnotations:
                     )
 
     def words(self) -> dict[str, list[str]]:
-        """Return the annotations that differ from the default, as words; a bool has none."""
+        """Return the traits that differ from the default, as words; a bool has none."""
         words: dict[str, list[str]] = {}
         for f in fields(self):
             value = getattr(self, f.name)
@@ -218,42 +218,42 @@ class SchemaAnnotations:
         return words
 
 
-ANNOTATIONS: dict[str, SchemaAnnotations] = {}
-"""Annotations by op name without overload."""
+TRAITS: dict[str, OpTraits] = {}
+"""Traits by op name without overload."""
 
 P = ParamSpec("P")
 
 
 def _with_parameters_of(
-    make: Callable[P, SchemaAnnotations],
+    make: Callable[P, OpTraits],
 ) -> Callable[Concatenate[str, P], None]:
     """Return a function with the parameters of `make`, so that fields are declared only once."""
 
     def recorded(names: str, /, *args: P.args, **facts: P.kwargs) -> None:
-        """Annotate ops; the arguments are the fields of `SchemaAnnotations`.
+        """Declare the traits of ops; the arguments are the fields of `OpTraits`.
 
         Args:
             names: Op names without overloads, separated by blanks.
             *args: Unused; all fields are keyword-only.
-            **facts: Fields of `SchemaAnnotations`.
+            **facts: Fields of `OpTraits`.
 
         Raises:
-            ValueError: A name has an overload or is annotated already, or a word is unknown.
+            ValueError: A name has an overload or has traits already, or a word is unknown.
         """
-        annotations = make(*args, **facts)
+        traits = make(*args, **facts)
         for name in names.split():
             if "." in name or "::" not in name:
-                raise ValueError(f"{name}: annotations cover all overloads: write namespace::name")
-            if name in ANNOTATIONS:
-                raise ValueError(f"{name} is annotated twice")
-            ANNOTATIONS[name] = annotations
+                raise ValueError(f"{name}: traits cover all overloads: write namespace::name")
+            if name in TRAITS:
+                raise ValueError(f"{name} has traits already")
+            TRAITS[name] = traits
 
     return recorded
 
 
-recorded = _with_parameters_of(SchemaAnnotations)
+recorded = _with_parameters_of(OpTraits)
 
 
-def annotation_table() -> list[tuple[str, dict[str, list[str]]]]:
-    """Return the name and the words of each annotated op, for the recorder."""
-    return [(name, facts.words()) for name, facts in ANNOTATIONS.items()]
+def trait_table() -> list[tuple[str, dict[str, list[str]]]]:
+    """Return the name and the words of each op with traits, for the recorder."""
+    return [(name, facts.words()) for name, facts in TRAITS.items()]

@@ -1,4 +1,4 @@
-#include "ops/value_call.h"
+#include "ops/call_on_values.h"
 
 #include "graph/pending_trace.h"
 #include "ops/make_call_spec.h"

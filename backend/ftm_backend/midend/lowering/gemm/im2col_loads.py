@@ -11,13 +11,13 @@ from ftm_backend.ir.linalg.function import Value
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, sides
-from ftm_backend.midend.lowering.gemm.im2col_operand import COLUMN_SIDES, WindowSide
+from ftm_backend.midend.lowering.gemm.im2col_geometry import COLUMN_SIDES, WindowSide
 
 __all__ = ["WindowBox"]
 
 
 class WindowBox:
-    """The boxes of an operand; see ``im2col_operand``."""
+    """The boxes of an operand; see ``im2col_geometry``."""
 
     def __init__(
         self, blocks: BlockTransfers, sides: Sequence[WindowSide], axes: Sequence[int]

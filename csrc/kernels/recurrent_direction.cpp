@@ -1,4 +1,4 @@
-#include "kernels/recurrent.h"
+#include "kernels/recurrent_direction.h"
 
 #include "kernels/recurrent_steps.h"
 

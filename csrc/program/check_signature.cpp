@@ -1,4 +1,4 @@
-#include "program/program_signature.h"
+#include "program/check_signature.h"
 
 #include "ftm_machine.h"
 

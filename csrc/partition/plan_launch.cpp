@@ -1,4 +1,4 @@
-#include "partition/launch_plan.h"
+#include "partition/plan_launch.h"
 
 #include "graph/loop_detector.h"
 #include "partition/split_constant_fills.h"
