@@ -11,6 +11,8 @@ import torch
 
 import ftm_lazy
 from ftm_lazy import _C
+from ftm_lazy.compile.compile_client import client
+from ftm_lazy.compile.disk_cache import DiskCache
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -23,3 +25,17 @@ def fresh_counters() -> Iterator[None]:
     yield
     torch.accelerator.synchronize()
     _C._wait_for_compilations()
+
+
+@pytest.fixture
+def empty_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile every program of the test, and partition its traces as a new process does.
+
+    How many programs a trace needs depends on the traces before it: on sizes that have varied, and
+    on loops whose length has.
+    """
+    torch.accelerator.synchronize()
+    _C._wait_for_compilations()
+    _C._reset()
+    client().forget_programs()
+    monkeypatch.setattr(client(), "_cache", DiskCache(tmp_path, 1 << 30))

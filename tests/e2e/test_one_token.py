@@ -4,7 +4,6 @@ gives."""
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,16 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import ftm_lazy
-from ftm_lazy.compile.compile_client import client
-from ftm_lazy.compile.disk_cache import DiskCache
+
+pytestmark = pytest.mark.usefixtures("empty_caches")
 
 WIDTH, HEADS, WORDS, LONGEST = 32, 4, 50, 32
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is counted here, no earlier run has left on disk."""
-    monkeypatch.setattr(client(), "_cache", DiskCache(tmp_path, 1 << 30))
 
 
 class _Attention(nn.Module):

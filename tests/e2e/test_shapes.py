@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import ftm_lazy
-from ftm_lazy.compile.compile_client import client
-from ftm_lazy.compile.disk_cache import DiskCache
+
+pytestmark = pytest.mark.usefixtures("empty_caches")
 
 R = torch.randn
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is counted here, no earlier run has left on disk."""
-    monkeypatch.setattr(client(), "_cache", DiskCache(tmp_path, 1 << 30))
 
 
 SIZES = (20, 33, 57, 64, 48, 17, 3, 7, 12, 1, 2)
