@@ -41,6 +41,10 @@ __all__ = [
 
 _WIDENING = {"arith.extf", "arith.extsi"}
 
+# The least matrix that the matrix unit multiplies by a vector faster than a row reduction does.
+# Measured on the host: 64 x 64 takes 0.87 of its time, 3072 x 768 takes 0.46, 8 x 4 takes 1.8.
+_MATRIX_ROWS, _MATRIX_ELEMENTS = 16, 4096
+
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
@@ -95,7 +99,7 @@ def match(statement: Statement) -> Contraction | None:
     Returns:
         The contraction, or None. None for other bodies than a sum of products, for element types
         that the matrix unit lacks, and for sums that a row reduction computes faster: dot
-        products, and matrix-vector products whose matrix is contiguous along k.
+        products, and products of a vector and a small matrix that is contiguous along k.
     """
     product = _summed_product(statement)
     if product is None:
@@ -124,17 +128,24 @@ def contraction_index(statements: Sequence[Statement]) -> int:
 
 
 def _is_row_reduction(contraction: Contraction) -> bool:
-    """Whether each element of the result is the sum of one contiguous row (a GEMV or a dot)."""
-    loops = [
-        k for k, extent in enumerate(contraction.statement.loops) if not guarded_equal(extent, 1)
+    """Whether the sums are dot products, or those of a small matrix and a vector, row by row."""
+    extents = {"m": 1, "n": 1, "k": 1}
+    axes = [
+        (contraction.group_of(loop), loop, size_hint(extent))
+        for loop, extent in enumerate(contraction.statement.loops)
+        if not guarded_equal(extent, 1)
     ]
-    groups = {loop: contraction.group_of(loop) for loop in loops}
-    free = {group for group in groups.values() if group in ("m", "n")}
-    if len(free) != 1:
-        return not free
-    matrix = contraction.a if free == {"m"} else contraction.b
+    for group, _, extent in axes:
+        if group in extents:
+            extents[group] *= extent
+    rows = extents["m"] * extents["n"]
+    if rows == 1 or min(extents["m"], extents["n"]) > 1:
+        return rows == 1
+    if rows >= _MATRIX_ROWS and rows * extents["k"] >= _MATRIX_ELEMENTS:
+        return False
+    matrix = contraction.a if extents["m"] > 1 else contraction.b
     return any(
-        groups[loop] == "k" and guarded_equal(matrix.index.coeffs[loop], 1) for loop in loops
+        group == "k" and guarded_equal(matrix.index.coeffs[loop], 1) for group, loop, _ in axes
     )
 
 
