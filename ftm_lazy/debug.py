@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
+from ftm_backend import optional_packages
 from ftm_backend.ir.trace.trace import Trace
 from ftm_lazy import _C, settings
 from ftm_lazy.compile import compile_client
@@ -51,6 +53,7 @@ def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
     Raises:
         ValueError: `stage` is unknown, or a tensor is on another device.
         CompileError: The program does not compile.
+        MissingPackageError: Stage "torch" needs MLIR's bindings, which are not installed.
 
     Example:
         >>> print(ftm_lazy.debug.text(x @ w, "linalg"))
@@ -61,6 +64,9 @@ def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
     texts = compile_client.client().texts(trace)
     if stage not in texts:
         raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(texts)}")
+    if not texts[stage]:
+        with optional_packages.needed(f"the text of stage {stage!r}"):
+            importlib.import_module("torch_mlir")
     return NotebookText(texts[stage])
 
 

@@ -30,6 +30,7 @@ from ftm_backend.midend.analysis.kernel_origins import kernel_ops
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.retry_policy import NONE, Restrictions, after_kernel, without_pass
 from ftm_backend.midend.transforms.fusion import fusion_cache
+from ftm_backend.optional_packages import MissingPackageError
 from ftm_backend.pass_manager import FunctionError, VerifyError, changes
 from ftm_backend.target import presets, tuning_overrides
 
@@ -89,7 +90,7 @@ def compile(
                         (function.key for function in value.functions), shelf
                     )
             if options.keep_texts and current.name != "image":
-                texts[current.name] = str(current.write(value))
+                texts[current.name] = str(_written(current, value))
             if current.name == "outline-kernels":
                 ops = kernel_ops(value.kernels)
             if current.name == "asm":
@@ -101,6 +102,17 @@ def compile(
     return Executable(
         with_call_ops(image, ops), str(asm), options.machine, texts, template, seconds
     )
+
+
+def _written(stage: CompilerStage, value: object) -> str | bytes:
+    """Return a stage's text for reading; empty if it needs a package that is not installed.
+
+    No later stage reads it, so a program compiles with all its other texts.
+    """
+    try:
+        return stage.write(value)
+    except MissingPackageError:
+        return ""
 
 
 def _parsed(text: str, options: CompileOptions) -> Trace:
@@ -272,7 +284,9 @@ class _StageDump:
         self._last: tuple[CompilerStage, str] | None = None
 
     def write(self, number: int, stage: CompilerStage, value: object) -> None:
-        content = stage.write(value)
+        content = _written(stage, value)
+        if not content:
+            return
         path = self._directory / f"{number:02}_{stage.name}{stage.suffix}"
         if isinstance(content, bytes):
             path.write_bytes(content)

@@ -32,7 +32,8 @@ class Executable:
         image: The bytes that the machine loads.
         asm: Its assembly.
         machine: The machine preset that it is compiled for.
-        texts: Stage name to text, in order; empty unless `CompileOptions.keep_texts`.
+        texts: Stage name to text, in order; empty unless `CompileOptions.keep_texts`. A text is
+            empty if it needs MLIR's bindings and they are not installed.
         template: How to make images for other sizes, for a program with symbolic sizes.
         seconds: Stage name to compile time; not part of the bytes.
     """

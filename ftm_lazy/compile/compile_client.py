@@ -413,11 +413,11 @@ class CompileClient:
     def _texts(
         self, text: str, executable: Executable | None, places: Sequence[str] = ()
     ) -> dict[str, str]:
-        """Return the texts of all stages; compile again if the cached program has none.
+        """Return the texts of all stages; compile again if the cached program lacks one.
 
         Names of kernels have the lines in ``places``, one for each operation.
         """
-        if executable is None or not executable.texts:
+        if executable is None or not executable.texts or not all(executable.texts.values()):
             executable = self._compile(text, texts=True)
         return {**executable.texts, "asm": executable.named_asm(text, places)}
 

@@ -28,7 +28,8 @@ def write(directory: Path, texts: dict[str, str], diffs: bool = False) -> Path |
 
     Args:
         directory: The directory of all programs, created if missing.
-        texts: Stage name to text, in the order of the stages, including "trace".
+        texts: Stage name to text, in the order of the stages, including "trace". An empty text,
+            which needs a package that is not installed, has no file.
         diffs: Also write what each pass changes.
 
     Returns:
@@ -57,6 +58,8 @@ def write_stages(folder: Path, texts: dict[str, str], diffs: bool = False) -> No
     """
     before, last = "", ".trace"
     for number, (stage, text) in enumerate(texts.items()):
+        if not text:
+            continue
         path, suffix = folder / f"{number:02d}_{stage}", _suffix(stage, text)
         path.with_suffix(suffix).write_text(text)
         if diffs and suffix == last and stage != "linalg":

@@ -4,6 +4,7 @@ recorder loads."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,20 +20,24 @@ from ftm_lazy.torch_version import aot_metadata, supported
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-HIDE = """
-import sys
-class Hidden:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in {names!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Hidden)
-"""
 
 
-def run_without(names: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:
+def run_without(
+    names: tuple[str, ...], code: str, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run a program without some packages, which its compiler processes lack too.
+
+    Args:
+        names: Modules whose import fails.
+        code: The program.
+        folder: An empty folder, for modules in place of those.
+    """
+    for name in names:
+        failure = f"ModuleNotFoundError('No module named {name}', name={name!r})"
+        (folder / f"{name}.py").write_text(f"raise {failure}\n")
     return subprocess.run(
-        [sys.executable, "-c", HIDE.format(names=names) + code],
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         timeout=300,
@@ -53,13 +58,14 @@ def test_missing_packages_name_extras_that_exist() -> None:
         assert argument == package if extra is None else extras[extra[1]][0].startswith(package)
 
 
-def test_a_training_step_compiles_without_mlir(tmp_path: Path) -> None:
+def test_a_training_step_compiles_and_shows_its_stages_without_mlir(tmp_path: Path) -> None:
+    dumps = tmp_path / "dumps"
     done = run_without(
         ("torch_mlir", "libcst", "safetensors"),
         f"""
 import os
 os.environ["FTM_CACHE_DIR"] = "off"
-os.environ["FTM_DUMP"] = {str(tmp_path)!r}
+os.environ["FTM_DUMP"] = {str(dumps)!r}
 import torch
 model = torch.nn.Linear(4, 2).to("ftm")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -67,10 +73,25 @@ loss = model(torch.ones(3, 4).to("ftm")).square().mean()
 loss.backward()
 optimizer.step()
 print(loss.item() >= 0)
+
+import ftm_lazy
+result = torch.ones(3, 4).to("ftm") + 1
+assert "VADD" in ftm_lazy.debug.text(result, "asm")
+assert ftm_lazy.debug.profile(result).cycles > 0
+try:
+    ftm_lazy.debug.text(result, "torch")
+except ImportError as error:
+    print(error)
 """,
+        tmp_path,
     )
-    assert done.stdout == "True\n" and done.stderr == "", done.stderr
-    assert list(tmp_path.rglob("*.lan"))
+    assert done.stdout == (
+        "True\nthe text of stage 'torch' needs the package torch-mlir, which is not installed:"
+        " run `pip install 'torch-ftm[mlir]'`\n"
+    ), done.stderr
+    assert done.stderr == ""
+    dumped = {path.name for path in dumps.rglob("0?_*")}
+    assert {"00_trace.trace", "02_linalg.mlir"} <= dumped and "01_torch.mlir" not in dumped
 
 
 @pytest.mark.parametrize(
@@ -86,7 +107,9 @@ def test_a_missing_package_is_one_line(
     (tmp_path / "x.mlir").write_text("module {}\n")
     given = [str(tmp_path / word) if word.endswith(".mlir") else word for word in arguments]
     done = run_without(
-        ("torch_mlir", "libcst"), f"from {module} import main\nsys.exit(main({given!r}))"
+        ("torch_mlir", "libcst"),
+        f"import sys\nfrom {module} import main\nsys.exit(main({given!r}))",
+        tmp_path,
     )
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert f"run `pip install 'torch-ftm[{extra}]'`" in done.stderr
