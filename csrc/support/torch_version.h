@@ -17,6 +17,13 @@
 #define FTM_UNQUOTED_METADATA(text) (std::make_pair(text, /*quoted=*/false))
 #endif
 
+// Calls `_` with each op of linear algebra that 2.14 removed, after years of deprecation.
+#if FTM_TORCH_AT_LEAST(2, 14)
+#define FTM_FORALL_REMOVED_LINALG(_)
+#else
+#define FTM_FORALL_REMOVED_LINALG(_) _(cholesky) _(qr)
+#endif
+
 namespace ftm {
 
 // Whether torch.quantize_per_tensor on the CPU rounds before it adds the zero point, as elementwise

@@ -4,6 +4,8 @@
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
+#include "support/torch_version.h"
+
 // ATen's macros use names relative to at::autocast.
 namespace at::autocast {
 namespace {
@@ -13,7 +15,6 @@ namespace {
 // clang-format off
 #define FTM_FORALL_CPU_FP32(_) \
   _(_lu_with_info) \
-  _(cholesky) \
   _(cholesky_inverse) \
   _(cholesky_solve) \
   _(cross_entropy_loss) \
@@ -64,7 +65,6 @@ namespace {
   _(ormqr) \
   _(pinverse) \
   _(polar) \
-  _(qr) \
   _(quantile) \
   _(quantile, scalar) \
   _(stft) \
@@ -97,6 +97,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define FTM_KERNEL(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
   AT_FORALL_FP32(FTM_KERNEL)
   FTM_FORALL_CPU_FP32(FTM_KERNEL)
+  FTM_FORALL_REMOVED_LINALG(FTM_KERNEL)
 #undef FTM_KERNEL
 #define FTM_KERNEL(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
   AT_FORALL_FP32_SET_OPT_DTYPE(FTM_KERNEL)
