@@ -38,11 +38,6 @@ def suffix(token: str) -> str:
     return BY_TOKEN[token].suffix
 
 
-def shape_text(shape: tuple[int, ...]) -> str:
-    """A shape as headers spell it."""
-    return "x".join(map(str, shape)) if shape else "[]"
-
-
 def to_bf16(x: np.ndarray) -> np.ndarray:
     """float32 to the bits of bf16, rounding to nearest even."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)

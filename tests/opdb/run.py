@@ -38,8 +38,6 @@ from opdb.databases import DATABASES, Unit
 from opdb.op_checks import DTYPES
 from opdb.schedule import ROOT, Results, Schedule, sources
 
-MARKS = {"right": "green", "wrong": "red", "crash": "red", "hang": "red", "none": "dim"}
-
 
 def arguments() -> argparse.Namespace:
     """The command line."""
