@@ -23,7 +23,7 @@
 #                   recorded programs against the CPU, with and without sanitizers
 #   make test-strangers  campaigns of random programs, expressions, values, strides and tool calls;
 #                   ARGS=--resume goes on where a run was stopped
-#   make test-combinations  tests of the compiler with all combinations of their parameters
+#   make test-combinations  tests of which CI runs one in n combinations of parameters, with all
 #   make test-ops   PyTorch's databases of ops, modules and optimizers against the CPU; resumable
 #   make test-trace-analysis  Holistic Trace Analysis reads a trace of torch.profiler
 
@@ -66,7 +66,8 @@ test-unit: $(STAMPS)/packages machine
 nightly: sanitize fuzz test-strangers test-ops test-combinations test-trace-analysis
 
 test-combinations: build
-	$(BIN)/python -m pytest $(PARALLEL) --all-combinations tests/midend tests/codegen $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --all-combinations $(ARGS) \
+	  $$(grep -rlE 'mark.one_in|--all-combinations' --include='test_*.py' tests)
 
 test-ops: build
 	$(BIN)/python tests/opdb/run.py $(ARGS)

@@ -78,6 +78,7 @@ def counted(name: str) -> int:
     return _C._counters().get(name, 0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("clips", [False, True])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_layers_compute_what_the_whole_step_does(name: str, clips: bool) -> None:

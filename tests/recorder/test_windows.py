@@ -40,6 +40,7 @@ def data(dtype: torch.dtype = torch.float32) -> Tensor:
     return (values % 2 == 0 if dtype == torch.bool else values.to(dtype)).reshape(7, 5, 3)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", WINDOWS)
 def test_values_are_those_of_eager(name: str, dtype: torch.dtype) -> None:

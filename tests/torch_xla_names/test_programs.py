@@ -29,9 +29,12 @@ def expected(compare: ModuleType) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("way", ["1", "2", "3"])
-def test_losses(compare, expected, way):
+def test_losses(compare, expected, way, pytestconfig):
     assert len(expected) == 6
-    losses = compare.losses_by(way, compare.PROGRAMS, STEPS)
+    programs = compare.PROGRAMS
+    if way != "3" and not pytestconfig.getoption("--all-combinations"):
+        programs = programs[int(way) - 1 :: 2]  # the ways 1 and 2 run the same package
+    losses = compare.losses_by(way, programs, STEPS)
     for program, values in losses.items():
         assert compare.difference(values, expected[program]) < 1e-3, program
         assert sum(values[-5:]) < 0.9 * sum(values[:5]), program  # it learns
