@@ -3,6 +3,7 @@
 #include "support/runtime.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/from_blob.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 

@@ -7,6 +7,7 @@
 #include "execute/openmp_threads.h"
 #include "reference/executor.h"
 
+#include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
 
 #include <cstring>

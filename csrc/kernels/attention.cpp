@@ -1,7 +1,14 @@
 // The fast path of PyTorch's attention modules in evaluation. These ops are whole layers, for which
 // each device has its own kernels. Here they are composed of recorded ops, which the compiler
 // fuses.
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_safe_softmax.h>
+#include <ATen/ops/_softmax_backward_data.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/relu.h>
 #include <torch/library.h>
 
 #include <cmath>

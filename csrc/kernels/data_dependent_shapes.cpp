@@ -3,7 +3,16 @@
 #include "eager_checks/host_indices.h"
 #include "support/counters.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/_unique2.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/unique_dim_consecutive.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 namespace ftm {

@@ -2,8 +2,12 @@
 // variant of them, so their computation is recorded tensor by tensor.
 #include "dispatch/record.h"
 
-#include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/where.h>
 #include <torch/library.h>
 
 namespace ftm {

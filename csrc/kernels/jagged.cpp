@@ -2,7 +2,11 @@
 // device. Conversion from and to padded tensors.
 #include "support/counters.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 namespace ftm {

@@ -2,8 +2,15 @@
 // LAPACK, so each device needs its own.
 #include "dispatch/record.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/native/LinearAlgebraUtils.h>
+#include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/_linalg_solve_ex.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/linalg_lu_factor_ex.h>
+#include <ATen/ops/linalg_lu_solve.h>
+#include <ATen/ops/lu_unpack.h>
 #include <torch/library.h>
 
 namespace ftm {

@@ -7,12 +7,21 @@
 #include "dispatch/cpu_fallback.h"
 #include "dispatch/record.h"
 
-#include <ATen/ATen.h>
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/native/nested/NestedTensorUtils.h>
-#include <ATen/ops/_nested_view_from_buffer_native.h>
-#include <ATen/ops/to_padded_tensor_native.h>
+#include <ATen/ops/_native_multi_head_attention.h>
 #include <ATen/ops/_nested_tensor_from_mask_left_aligned_native.h>
+#include <ATen/ops/_nested_view_from_buffer_native.h>
+#include <ATen/ops/_transformer_encoder_layer_fwd.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/to_padded_tensor_native.h>
 #include <torch/library.h>
 
 #include <set>

@@ -4,6 +4,9 @@
 
 #include <ATen/ops/_pack_padded_sequence_native.h>
 #include <ATen/ops/_pad_packed_sequence_native.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <torch/library.h>
 
 #include <algorithm>

@@ -1,9 +1,8 @@
 // The layout of a packed batch: sequences in order of decreasing length, stored step by step.
 #pragma once
 
-#include <ATen/ATen.h>
-
 #include <vector>
+#include <ATen/core/Tensor.h>
 
 namespace ftm {
 

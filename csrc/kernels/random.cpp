@@ -2,7 +2,10 @@
 // numbers, whose parts are drawn as real numbers.
 #include "dispatch/record.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/view_as_real.h>
+#include <ATen/ops/where.h>
 #include <torch/library.h>
 
 namespace ftm {

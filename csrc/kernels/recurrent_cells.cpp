@@ -2,7 +2,8 @@
 // each device defines. Here they are composed of recorded ops, which the compiler fuses.
 #include "kernels/recurrent_steps.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <torch/library.h>
 
 #include <tuple>

@@ -3,6 +3,7 @@
 #include "kernels/recurrent_steps.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <functional>
 

@@ -4,12 +4,16 @@
 #include "kernels/packed_sequence.h"
 #include "kernels/recurrent_direction.h"
 
-#include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/dropout.h>
 #include <ATen/ops/gru_native.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/lstm_native.h>
 #include <ATen/ops/rnn_relu_native.h>
 #include <ATen/ops/rnn_tanh_native.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <algorithm>

@@ -1,5 +1,8 @@
 #include "kernels/recurrent_steps.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/threshold_backward.h>
 #include <torch/library.h>
 
 #include <vector>

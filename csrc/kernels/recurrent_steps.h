@@ -3,7 +3,7 @@
 // a loop instead (backend/ftm_backend/frontend/ops/nn/recurrent.py).
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
 
 #include <tuple>
 

@@ -4,15 +4,17 @@
 #include "eager_checks/mask_counts.h"
 #include "kernels/sparse_fallback.h"
 
-#include <ATen/ATen.h>
 #include <ATen/ops/_coalesced_native.h>
 #include <ATen/ops/_indices_native.h>
 #include <ATen/ops/_nnz_native.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors_native.h>
 #include <ATen/ops/_sparse_coo_tensor_with_dims_native.h>
 #include <ATen/ops/_to_dense_native.h>
 #include <ATen/ops/_to_sparse_native.h>
+#include <ATen/ops/_unique2.h>
 #include <ATen/ops/_values_native.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/ccol_indices_native.h>
 #include <ATen/ops/clone_native.h>
 #include <ATen/ops/col_indices_native.h>
@@ -20,16 +22,22 @@
 #include <ATen/ops/copy_sparse_to_sparse_native.h>
 #include <ATen/ops/crow_indices_native.h>
 #include <ATen/ops/dense_dim_native.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_native.h>
+#include <ATen/ops/floor_divide.h>
+#include <ATen/ops/index.h>
 #include <ATen/ops/indices_native.h>
 #include <ATen/ops/is_coalesced_native.h>
+#include <ATen/ops/remainder.h>
 #include <ATen/ops/resize_as_sparse_native.h>
+#include <ATen/ops/result_type.h>
 #include <ATen/ops/row_indices_native.h>
 #include <ATen/ops/sparse_dim_native.h>
 #include <ATen/ops/sparse_resize_and_clear_native.h>
 #include <ATen/ops/sparse_resize_native.h>
 #include <ATen/ops/values_native.h>
 #include <ATen/ops/zero_native.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 namespace ftm {

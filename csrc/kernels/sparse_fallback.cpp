@@ -3,8 +3,8 @@
 #include "ops/find_composite_kernel.h"
 #include "dispatch/cpu_fallback.h"
 
-#include <ATen/ATen.h>
 #include <ATen/SparseCsrTensorUtils.h>
+#include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
 #include <vector>

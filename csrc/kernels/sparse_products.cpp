@@ -1,7 +1,9 @@
 // Products of sparse and dense matrices, by gathering rows and adding them up.
 #include "kernels/sparse_fallback.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 namespace ftm {

@@ -2,9 +2,10 @@
 // quantizer kept or copied.
 #include "quantized/quantized_tensor.h"
 
-#include <ATen/ATen.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/squeeze_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/unsqueeze_native.h>

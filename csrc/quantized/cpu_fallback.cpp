@@ -3,7 +3,7 @@
 #include "quantized/quantized_tensor.h"
 #include "dispatch/cpu_fallback.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
 namespace ftm {

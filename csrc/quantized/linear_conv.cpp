@@ -6,8 +6,9 @@
 #include "quantized/quantized_tensor.h"
 #include "support/runtime.h"
 
-#include <ATen/ATen.h>
 #include <ATen/native/quantized/PackedParams.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/full.h>
 #include <torch/library.h>
 
 #include <array>

@@ -5,8 +5,10 @@
 #include "quantized/quantized_tensor.h"
 #include "dispatch/cpu_fallback.h"
 
-#include <ATen/ATen.h>
 #include <ATen/native/quantized/cpu/QuantUtils.h>
+#include <ATen/ops/_empty_per_channel_affine_quantized.h>
+#include <ATen/ops/aminmax.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like_native.h>
 #include <ATen/ops/empty_quantized_native.h>
 #include <ATen/ops/empty_strided_native.h>
@@ -16,6 +18,10 @@
 #include <ATen/ops/q_scale_native.h>
 #include <ATen/ops/q_zero_point_native.h>
 #include <ATen/ops/qscheme_native.h>
+#include <ATen/ops/quantize_per_channel.h>
+#include <ATen/ops/quantize_per_tensor.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <torch/library.h>
 

@@ -2,8 +2,10 @@
 
 #include "support/torch_version.h"
 
-#include <ATen/ATen.h>
 #include <ATen/ScalarOps.h>
+#include <ATen/ops/fmax.h>
+#include <ATen/ops/fmin.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/quantized/QTensorImpl.h>
 
 #include <limits>
