@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from docs.page_blocks import MARK, ROOT, Page
+from python_process import Program
 
 DOCS = ROOT / "docs"
 RUN_ELSEWHERE = {"shapes": "tests/docs/test_shapes.py counts the programs of each example"}
@@ -41,15 +41,12 @@ def run(page: Page, folder: Path) -> list[str]:
     (folder / "page_program.py").write_text(page.program())
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     copy = {"PYTHONPATH": str(folder / "backend"), "CXX": str(unoptimizing_compiler(folder))}
-    done = subprocess.run(
-        [sys.executable, "page_program.py"],
-        cwd=folder,
-        env={**os.environ, "PATH": path, "FTM_CACHE_DIR": str(folder / "cache")}
-        | (copy if page.in_copy else {}),
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
+    done = Program(
+        folder / "page_program.py",
+        environment={"PATH": path, "FTM_CACHE_DIR": str(folder / "cache")},
+        folder=folder,
+        at_import=copy if page.in_copy else None,
+    ).wait(500)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "UserWarning" not in done.stderr, done.stderr
     return done.stdout.split(f"{MARK}\n")[1:]

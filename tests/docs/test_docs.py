@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import ftm_lazy
+from python_process import run_python
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -72,9 +73,7 @@ def test_generated_parts_are_fresh(generator: list[str]) -> None:
 
 def test_readme_program_runs() -> None:
     program = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
-    )
+    done = run_python(program)
     assert done.returncode == 0, done.stderr
     losses = [float(line.split()[1]) for line in done.stdout.splitlines()]
     assert len(losses) == 5 and all(0 < loss < 10 for loss in losses)

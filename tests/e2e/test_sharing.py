@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from python_process import run_python
+from python_process import Program, run_python
 
 PROGRAM = """
 import warnings
@@ -63,9 +61,7 @@ if __name__ == "__main__":
 def test_workers_and_what_they_send(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, timeout=240
-    )
+    done = Program(program).wait(240)
     assert done.stdout == "done\n", done.stderr
 
 
@@ -129,9 +125,7 @@ if __name__ == "__main__":
 def test_arguments_of_a_process(start: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(ARGUMENTS)
-    done = subprocess.run(
-        [sys.executable, str(program), start], capture_output=True, text=True, timeout=240
-    )
+    done = Program(program, (start,)).wait(240)
     assert done.stdout == "done\n", done.stderr
 
 

@@ -4,8 +4,6 @@ strides, errors."""
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from python_process import run_python
 
 PLAIN = """
 import sys, torch, torch.nn.functional as F
@@ -51,7 +51,8 @@ assert "torch._dynamo" not in sys.modules, "some shape was asked for in Python"
 
 
 def test_no_shape_of_common_calls_is_asked_for_in_python() -> None:
-    subprocess.run([sys.executable, "-c", PLAIN], check=True, timeout=120)
+    done = run_python(PLAIN)
+    assert done.returncode == 0, done.stderr
 
 
 def _like(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from python_process import Program
 
 CHOICES = """
 import sys, warnings
@@ -29,13 +28,8 @@ print(torch.accelerator.current_accelerator().type)
 
 
 def choices(folder: Path, prologue: str = "", **environment: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", CHOICES.format(prologue=prologue), str(folder)],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    code = CHOICES.format(prologue=prologue)
+    done = Program(code, (str(folder),), library="lightning", at_import=environment).wait(300)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
+
+from python_process import Program
 
 
 def _run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program in a process that imports ftm: the import reads the number of devices."""
-    return subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True
-    )
+    return Program(code, at_import=environment).wait(300)
 
 
 DEVICES = """

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from python_process import run_python
 
 THREADS = """
 import threading, time, torch
@@ -42,7 +41,7 @@ def test_threads_in_the_midst_of_work(seconds: float) -> None:
     """With Python 3.11 to 3.13 a thread that is late for the interpreter's end took the process
     with it, four times of ten."""
     text = f"{THREADS}\ntime.sleep({seconds})\nprint('ended')\n"
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    done = run_python(text, library="torch._dynamo")
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
 
 
@@ -58,7 +57,7 @@ atexit.register(lambda: [thread.join() for thread in last])
 atexit.register(lambda: print(torch.ones(2).to("ftm").sum().item()))
 """
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    done = run_python(text, library="torch._dynamo")
     assert (done.returncode, done.stdout, done.stderr) == (0, "2.0\n", "")
 
 
@@ -75,5 +74,5 @@ try:
 except MemoryError:
     print("full")
 """
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    done = run_python(text, library="torch._dynamo")
     assert (done.returncode, done.stdout, done.stderr) == (0, "full\n", "")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from ftm_lazy.migrate import migrate
@@ -188,13 +185,15 @@ def test_other_bytes_stay(source):
     assert migrate(odd).code == b"x  =  { 1:2 }\t# odd\r\nif x :\r\n\ty=1 ;z=2\r\n"
 
 
+COMMAND = "import runpy; runpy.run_module('ftm_lazy.migrate', run_name='__main__')"
+
+
 def test_command(tmp_path):
     file = tmp_path / "a.py"
     file.write_text(XLA + "torch_xla.sync()\nprint(torch_xla.real_devices())\n")
 
     def command(*options):
-        line = [sys.executable, "-m", "ftm_lazy.migrate", *options, str(tmp_path)]
-        return subprocess.run(line, capture_output=True, text=True, timeout=120)
+        return run_python(COMMAND, *options, str(tmp_path), library="libcst")
 
     shown = command()
     assert (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -144,7 +142,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_migrated_program_trains_as_it_did(tmp_path):
+def test_a_migrated_program_trains_as_it_did(run, run_unchanged, tmp_path):
     migrated = migrate(PROGRAM.encode())
     assert (
         "fully_shard" in migrated.code.decode()
@@ -160,18 +158,8 @@ def test_a_migrated_program_trains_as_it_did(tmp_path):
     programs = {"wrapper": PROGRAM.encode(), "migrated": migrated.code, "cpu": alone.encode()}
     found = {}
     for name, text in programs.items():
-        (tmp_path / f"{name}.py").write_bytes(text)
-        options = ["-m", "ftm_lazy.torch_xla"] if name == "wrapper" else []
-        command = [
-            sys.executable,
-            "-W",
-            "ignore",
-            *options,
-            str(tmp_path / f"{name}.py"),
-            str(tmp_path / name),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, f"{name}: {done.stderr}"
+        start = run_unchanged if name == "wrapper" else run
+        start(text.decode(), (str(tmp_path / name),))
         found[name] = json.loads((tmp_path / name).read_text())
     losses, sizes = (
         {name: losses for name, (losses, _) in found.items()},
