@@ -103,14 +103,15 @@ def step_trace(model: nn.Module, inputs: Tensor, targets: Tensor) -> str:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     inputs, targets = inputs.to("ftm"), targets.to("ftm")
 
-    def step() -> None:
+    def step(inputs: Tensor, targets: Tensor) -> None:
         optimizer.zero_grad()
         logits = model(inputs)
         loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
         loss.backward()
         optimizer.step()
 
-    step()
+    # Two samples suffice to create the optimizer's state and DistributedDataParallel's buckets.
+    step(inputs[:2], targets[:2])
     torch.ftm.synchronize()
     recorded: list[str] = []
 
@@ -124,7 +125,7 @@ def step_trace(model: nn.Module, inputs: Tensor, targets: Tensor) -> str:
         recorded.append(debug.text([*model.parameters(), *model.buffers(), *state], "trace"))
 
     optimizer.register_step_post_hook(record)  # runs before the device's hook, which launches
-    step()
+    step(inputs, targets)
     return recorded[0]
 
 
