@@ -63,7 +63,7 @@ def test_digits_goes_on_from_the_other_device(tmp_path, first: str, second: str)
 def test_tiny_gpt() -> None:
     import tiny_gpt
 
-    options = ["--steps", str(STEPS), "--batch-size", "4", "--sample", "8", "--quiet"]
+    options = ["--steps", str(STEPS), "--batch-size", "2", "--sample", "8", "--quiet"]
     expected = tiny_gpt.train(tiny_gpt.parse(["--device", "cpu", *options]))
     with counting_steps() as counters:
         actual = tiny_gpt.train(tiny_gpt.parse(["--device", "ftm", *options]))
