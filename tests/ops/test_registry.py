@@ -88,7 +88,7 @@ def test_ops_that_check_elements_have_their_line_noted() -> None:
     checking = [
         n
         for n, module in modules.items()
-        if {"checked_index", "OUT_OF_BOUNDS", "fault_unless"} & set(vars(module))
+        if {"checked_index", "OUT_OF_BOUNDS", "fault_unless", "scatter_planes"} & set(vars(module))
         and _checks_elements(n)
     ]
     assert "aten::embedding" in checking and "aten::max_unpool2d" in checking

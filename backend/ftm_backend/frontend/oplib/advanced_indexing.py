@@ -67,6 +67,24 @@ def scatter_rows(
     )
 
 
+def scatter_planes(
+    b: LinalgBuilder,
+    x: StridedValue,
+    indices: StridedValue,
+    planes: int,
+    count: int,
+    dtype: str,
+    kind: str,
+) -> StridedValue:
+    """Write (``kind`` "set", "add") `x` at `indices` of each plane into zeros [planes, count]."""
+    numel = x.type.numel
+    flat = b.reshape(indices, (planes, numel // max(1, planes)))
+    rows = b.pointwise(lambda i: checked_index(i, count) + b.index(0) * count, [flat])
+    updates = b.reshape(b.cast(x, dtype), (numel, 1))
+    zeros = b.full(0, dtype, (planes * count, 1))
+    return scatter_rows(b, zeros, b.reshape(rows, (numel,)), updates, kind)
+
+
 def dim_to_rows(b: LinalgBuilder, x: StridedValue, dim: int) -> StridedValue:
     """Reshape to a matrix [extent of `dim`, product of the other extents]."""
     order = [dim, *(k for k in range(x.rank) if k != dim)]

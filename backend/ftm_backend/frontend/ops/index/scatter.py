@@ -236,6 +236,25 @@ def _index_fill(
     return _put_slices(b, self, dim, index, value, wrapped_index)
 
 
+def _reduce_slices(
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int,
+    index: StridedValue,
+    source: StridedValue,
+    reduce: str,
+    include_self: bool = True,
+) -> StridedValue:
+    """Reduce slice k of `source` into self at ``index[k]`` along `dim`."""
+    x, dim, index = _slices(b, self, dim, index)
+    source = source if source.rank else b.reshape(source, (1,))
+    kind, dtype, identity = scatter_reduction(reduce, self.dtype)
+    dest, updates = (dim_to_rows(b, b.cast(value, dtype), dim) for value in (x, source))
+    rows = _checked(b, index, x.shape[dim])
+    result = _combined(b, dest, rows, updates, kind, identity, include_self, reduce == "mean")
+    return b.as_type(rows_to_dim(b, result, x.shape, dim), self.type)
+
+
 @lowering("aten::index_add", ALL, "index_add", SUMS)
 def _index_add(
     b: LinalgBuilder,
@@ -245,16 +264,10 @@ def _index_add(
     source: StridedValue,
     alpha: Number = 1,
 ) -> StridedValue:
-    x, dim, index = _slices(b, self, dim, index)
-    source = source if source.rank else b.reshape(source, (1,))
-    kind, dtype, _ = scatter_reduction("sum", self.dtype)
+    _, dtype, _ = scatter_reduction("sum", self.dtype)
     scale = b.scalar_operand(alpha, dtype)
     scaled = b.pointwise(lambda v: v.to(dtype) * scale, [source])
-    rows = _checked(b, index, x.shape[dim])
-    result = scatter_rows(
-        b, dim_to_rows(b, b.cast(x, dtype), dim), rows, dim_to_rows(b, scaled, dim), kind
-    )
-    return b.as_type(rows_to_dim(b, result, x.shape, dim), self.type)
+    return _reduce_slices(b, self, dim, index, scaled, "sum")
 
 
 @lowering("aten::index_reduce", NUMBERS, "index_reduce", SUMS)
@@ -267,18 +280,9 @@ def _index_reduce(
     reduce: str,
     include_self: bool = True,
 ) -> StridedValue:
-    x, dim, index = _slices(b, self, dim, index)
-    source = source if source.rank else b.reshape(source, (1,))
-    if not index.type.numel or not x.type.numel:
+    if not index.type.numel or not self.type.numel:
         return self
-    kind, dtype, identity = scatter_reduction(reduce, self.dtype)
-    dest, updates = (
-        dim_to_rows(b, b.cast(x, dtype), dim),
-        dim_to_rows(b, b.cast(source, dtype), dim),
-    )
-    rows = _checked(b, index, x.shape[dim])
-    result = _combined(b, dest, rows, updates, kind, identity, include_self, reduce == "mean")
-    return b.as_type(rows_to_dim(b, result, x.shape, dim), self.type)
+    return _reduce_slices(b, self, dim, index, source, reduce, include_self)
 
 
 @lowering("aten::unfold_backward", FLOATS, "unfold_backward", SUMS)

@@ -5,6 +5,8 @@ Half types accumulate in f32. Transposed operands are views, which the midend fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
@@ -23,6 +25,8 @@ recorded(
 recorded("aten::linalg_cross", tried=("mixed",), forbids_overlap=True)
 
 _DTYPES = FLOATS + INTS
+
+Factors = tuple[StridedValue, StridedValue]
 
 
 @lowering("aten::mm aten::bmm", _DTYPES, "matmul", PRODUCTS)
@@ -80,45 +84,41 @@ def _scaled_sum(
     return b.pointwise(body, [bias.expand(b.result.shape), product], b.result)
 
 
-@lowering("aten::addmm", _DTYPES, "addmm", PRODUCTS)
-def _addmm(
-    b: LinalgBuilder,
-    self: StridedValue,
-    mat1: StridedValue,
-    mat2: StridedValue,
-    beta: Number,
-    alpha: Number,
-) -> StridedValue:
-    return _scaled_sum(b, self, mat1, mat2, beta, alpha)
-
-
-@lowering("aten::baddbmm", _DTYPES, "addmm", PRODUCTS)
-def _baddbmm(
-    b: LinalgBuilder,
-    self: StridedValue,
-    batch1: StridedValue,
-    batch2: StridedValue,
-    beta: Number,
-    alpha: Number,
-) -> StridedValue:
-    return _scaled_sum(b, self, batch1, batch2, beta, alpha, _SMALL_BATCH_PRODUCT)
-
-
 @lowering("aten::mv", _DTYPES, "matmul", PRODUCTS)
 def _mv(b: LinalgBuilder, self: StridedValue, vec: StridedValue) -> StridedValue:
     return b.as_type(matmul(b, self, vec.unsqueeze(1)))
 
 
-@lowering("aten::addmv", _DTYPES, "addmm", PRODUCTS)
-def _addmv(
-    b: LinalgBuilder,
-    self: StridedValue,
-    mat: StridedValue,
-    vec: StridedValue,
-    beta: Number,
-    alpha: Number,
-) -> StridedValue:
-    return _scaled_sum(b, self, mat, vec.unsqueeze(1), beta, alpha)
+def _factors(b: LinalgBuilder, left: StridedValue, right: StridedValue) -> Factors:
+    """Return the factors of a product as they are; a vector is one column."""
+    return left, right if right.rank >= 2 else right.unsqueeze(1)
+
+
+def _merged_batch(b: LinalgBuilder, left: StridedValue, right: StridedValue) -> Factors:
+    """Return one product that sums over the batch: it is merged with the inner dimension."""
+    count, rows, inner = left.shape
+    merged = b.reshape(left.permute([1, 0, 2]), (rows, count * inner))
+    return merged, b.reshape(right, (count * inner, right.shape[2]))
+
+
+def _add_product(
+    name: str,
+    factors: Callable[[LinalgBuilder, StridedValue, StridedValue], Factors] = _factors,
+    skips_from: int = 0,
+) -> None:
+    """Register ``beta * self + alpha * product``, whose two factors have names of their own."""
+
+    @lowering(f"aten::{name}", _DTYPES, "addmm", PRODUCTS)
+    def lower(
+        b: LinalgBuilder, self: StridedValue, beta: Number, alpha: Number, **both: StridedValue
+    ) -> StridedValue:
+        return _scaled_sum(b, self, *factors(b, *both.values()), beta, alpha, skips_from)
+
+
+_add_product("addmm")
+_add_product("addmv")
+_add_product("addbmm", _merged_batch)
+_add_product("baddbmm", skips_from=_SMALL_BATCH_PRODUCT)
 
 
 @lowering("aten::dot aten::vdot", _DTYPES, "matmul", PRODUCTS)
@@ -134,22 +134,6 @@ def _dot(
     dtype = compute_dtype(self.dtype)
     total = reduce(b, "sum", [self, y], [0], dtype, lambda p, q: p.to(dtype) * q.to(dtype))
     return b.cast(b.reshape(total, ()), b.result.dtype)
-
-
-@lowering("aten::addbmm", _DTYPES, "addmm", PRODUCTS)
-def _addbmm(
-    b: LinalgBuilder,
-    self: StridedValue,
-    batch1: StridedValue,
-    batch2: StridedValue,
-    beta: Number,
-    alpha: Number,
-) -> StridedValue:
-    """The sum over the batch is one product with batch and inner dimension merged."""
-    count, rows, inner = batch1.shape
-    left = b.reshape(batch1.permute([1, 0, 2]), (rows, count * inner))
-    right = b.reshape(batch2, (count * inner, batch2.shape[2]))
-    return _scaled_sum(b, self, left, right, beta, alpha)
 
 
 @lowering("aten::linalg_cross", FLOATS + INTS, "cross", PRODUCTS)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.advanced_indexing import checked_index, scatter_rows
+from ftm_backend.frontend.oplib.advanced_indexing import scatter_planes
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, Lower, lowering
 from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.resampling import Taps, resample_dims, transpose_taps
@@ -50,25 +50,6 @@ def _averages(size: int, out: int) -> Taps:
     ]
 
 
-def _in_planes(
-    b: LinalgBuilder,
-    x: StridedValue,
-    indices: StridedValue,
-    planes: int,
-    count: int,
-    dtype: str,
-    kind: str,
-) -> StridedValue:
-    """Write (``kind`` "set", "add") `x` at `indices` of each plane into zeros [planes, count]."""
-    shape = (planes, x.type.numel // max(1, planes))
-    flat = b.reshape(indices, shape)
-    rows = b.pointwise(lambda i: checked_index(i, count) + b.index(0) * count, [flat])
-    updates = b.reshape(b.cast(x, dtype), (x.type.numel, 1))
-    return scatter_rows(
-        b, b.full(0, dtype, (planes * count, 1)), b.reshape(rows, (x.type.numel,)), updates, kind
-    )
-
-
 def _places_backward(dims: int) -> Lower:
     """Return a lowering that adds gradients at the indices of the maxima."""
 
@@ -81,15 +62,8 @@ def _places_backward(dims: int) -> Lower:
         output_size: list[int] | None = None,
     ) -> StridedValue:
         count = math.prod(self.shape[-dims:])
-        result = _in_planes(
-            b,
-            grad_output,
-            indices,
-            self.type.numel // max(1, count),
-            count,
-            compute_dtype(self.dtype),
-            "add",
-        )
+        planes, dtype = self.type.numel // max(1, count), compute_dtype(self.dtype)
+        result = scatter_planes(b, grad_output, indices, planes, count, dtype, "add")
         return b.as_type(result, self.type)
 
     return lower
@@ -283,7 +257,7 @@ def _records(dims: int) -> None:
     ) -> StridedValue:
         count = math.prod(output_size)
         planes = math.prod(self.shape[:-dims])
-        result = _in_planes(b, self, indices, planes, count, self.dtype, "set")
+        result = scatter_planes(b, self, indices, planes, count, self.dtype, "set")
         return b.reshape(result, b.result.shape)
 
 

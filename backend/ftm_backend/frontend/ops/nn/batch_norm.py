@@ -29,42 +29,6 @@ def _channel(b: LinalgBuilder, x: StridedValue | None, rank: int) -> StridedValu
     return b.reshape(x, (1, x.type.numel, *[1] * (rank - 2)))
 
 
-def _batch_norm(
-    b: LinalgBuilder,
-    input: StridedValue,
-    weight: StridedValue | None,
-    bias: StridedValue | None,
-    running_mean: StridedValue | None,
-    running_var: StridedValue | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> tuple[StridedValue, StridedValue, StridedValue, StridedValue | None, StridedValue | None]:
-    """Return output, mean, 1 / deviation, and the new running mean and variance.
-
-    The running values are None if there are none.
-    """
-    rank, dtype = input.rank, compute_dtype(input.dtype)
-    dims = [k for k in range(rank) if k != 1]
-    if training:
-        variance, mean = variance_and_mean(b, input, dims, 0)
-    else:
-        mean, variance = (b.cast(_channel(b, s, rank), dtype) for s in (running_mean, running_var))
-    deviation = inverse_std(b, variance, eps)
-    affine = [_channel(b, p, rank) for p in (weight, bias) if p is not None]
-
-    body = normalization_body(dtype, input.dtype, weight is not None, bias is not None)
-    out = b.pointwise(body, [input, mean, deviation, *affine])
-    updated = [
-        _updated(b, running, new, training, momentum, factor)
-        for running, new, factor in (
-            (running_mean, mean, 1.0),
-            (running_var, variance, _unbiased(input)),
-        )
-    ]
-    return out, mean, deviation, updated[0], updated[1]
-
-
 def _unbiased(x: StridedValue) -> float:
     """Return the factor from a batch's variance to PyTorch's running estimate."""
     count = x.type.numel // max(x.shape[1], 1)
@@ -94,7 +58,7 @@ def _updated(
 
 
 def _statistics(
-    b: LinalgBuilder, mean: StridedValue, deviation: StridedValue, training: bool
+    b: LinalgBuilder, mean: StridedValue, deviation: StridedValue
 ) -> tuple[StridedValue | None, StridedValue | None]:
     """Return mean and deviation in the op's result shapes; empty in evaluation."""
     result: list[StridedValue | None] = []
@@ -127,11 +91,25 @@ def _native_batch_norm(
     running_var: StridedValue | None = None,
     training: bool = False,
 ) -> tuple[StridedValue | None, ...]:
-    out, mean, deviation, new_mean, new_var = _batch_norm(
-        b, input, weight, bias, running_mean, running_var, training, momentum, eps
-    )
-    result = (out, *_statistics(b, mean, deviation, training))
-    return (*result, new_mean, new_var) if len(b.results) == 5 else result
+    """Return output, mean, 1 / deviation, and the new running mean and variance if they exist."""
+    rank, dtype = input.rank, compute_dtype(input.dtype)
+    if training:
+        variance, mean = variance_and_mean(b, input, [k for k in range(rank) if k != 1], 0)
+    else:
+        mean, variance = (b.cast(_channel(b, s, rank), dtype) for s in (running_mean, running_var))
+    deviation = inverse_std(b, variance, eps)
+    affine = [_channel(b, p, rank) for p in (weight, bias) if p is not None]
+    body = normalization_body(dtype, input.dtype, weight is not None, bias is not None)
+    out = b.pointwise(body, [input, mean, deviation, *affine])
+    updated = [
+        _updated(b, running, new, training, momentum, factor)
+        for running, new, factor in (
+            (running_mean, mean, 1.0),
+            (running_var, variance, _unbiased(input)),
+        )
+    ]
+    result = (out, *_statistics(b, mean, deviation))
+    return (*result, *updated) if len(b.results) == 5 else result
 
 
 @lowering("aten::native_batch_norm_backward", FLOATS, "batch_norm_backward", ROWS)

@@ -133,7 +133,8 @@ def _loss(
 ) -> None:
     """Register a loss ``element(input, target, extra arguments)`` with its reduction.
 
-    `demand` is a condition on the elements of input and target.
+    `demand` is a condition on the elements of input and target. A tensor of weights multiplies the
+    element, one of positive weights (``pos_weight``) is an argument of it.
     """
 
     @lowering(names, FLOATS, family, SUMS)
@@ -143,15 +144,13 @@ def _loss(
         target: StridedValue,
         reduction: int,
         weight: StridedValue | None = None,
+        pos_weight: StridedValue | None = None,
         **extra: object,
     ) -> StridedValue:
         dtype = compute_dtype(self.dtype)
         shape = b.result.shape if reduction == NONE else broadcast_shapes(self.shape, target.shape)
-        values = [
-            self.expand(shape),
-            target.expand(shape),
-            *([] if weight is None else [weight.expand(shape)]),
-        ]
+        scales = [v for v in (weight, pos_weight) if v is not None]
+        values = [v.expand(shape) for v in (self, target, *scales)]
         checks = (
             [fault_unless(b, value, demand) for value in (self, target)]
             if demand is not None
@@ -159,8 +158,9 @@ def _loss(
         )
 
         def loss(x: ScalarExpr, t: ScalarExpr, *w: ScalarExpr) -> ScalarExpr:
-            value = element(x.to(dtype), t.to(dtype), **extra)
-            return value * w[0].to(dtype) if w else value
+            scaled = {} if pos_weight is None else {"pos_weight": w[-1].to(dtype)}
+            value = element(x.to(dtype), t.to(dtype), **scaled, **extra)
+            return value if weight is None else value * w[0].to(dtype)
 
         def with_checks(value: ScalarExpr, zeros: Sequence[ScalarExpr]) -> ScalarExpr:
             return sum((zero.to(dtype) for zero in zeros), start=value)
@@ -257,27 +257,12 @@ _loss("aten::binary_cross_entropy", "probability_loss", _bce, demand=lambda p: (
 _loss_backward("aten::binary_cross_entropy_backward", "probability_loss_backward", _bce_backward)
 
 
-@lowering("aten::binary_cross_entropy_with_logits", FLOATS, "logits_loss", SUMS)
 def _bce_with_logits(
-    b: LinalgBuilder,
-    self: StridedValue,
-    target: StridedValue,
-    weight: StridedValue | None,
-    pos_weight: StridedValue | None,
-    reduction: int,
-) -> StridedValue:
-    dtype = compute_dtype(self.dtype)
-    values = [self, target, *(v.expand(self.shape) for v in (weight, pos_weight) if v is not None)]
+    x: ScalarExpr, t: ScalarExpr, pos_weight: ScalarExpr | None = None
+) -> ScalarExpr:
+    log_sigmoid = e.minimum(x, 0) - e.log1p(e.exp(-abs(x)))
+    factor = x.const(1) if pos_weight is None else (pos_weight - 1) * t + 1
+    return (x.const(1) - t) * x - log_sigmoid * factor
 
-    def loss(x: ScalarExpr, t: ScalarExpr, *scales: ScalarExpr) -> ScalarExpr:
-        x, t = x.to(dtype), t.to(dtype)
-        log_sigmoid = e.minimum(x, 0) - e.log1p(e.exp(-abs(x)))
-        factor = b.constant(1, dtype) if pos_weight is None else (scales[-1].to(dtype) - 1) * t + 1
-        value = (x.const(1) - t) * x - log_sigmoid * factor
-        return value if weight is None else value * scales[0].to(dtype)
 
-    if reduction == NONE:
-        return b.pointwise(lambda *v: loss(*v), values, b.result)
-    total = b.reshape(reduce(b, "sum", values, range(self.rank), dtype, loss), ())
-    count = self.type.numel if reduction == MEAN else 1
-    return b.pointwise(lambda s: s / count, [total], b.result)
+_loss("aten::binary_cross_entropy_with_logits", "logits_loss", _bce_with_logits)

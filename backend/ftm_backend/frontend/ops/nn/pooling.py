@@ -7,7 +7,7 @@ import math
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.advanced_indexing import checked_index, scatter_rows
+from ftm_backend.frontend.oplib.advanced_indexing import scatter_planes
 from ftm_backend.frontend.oplib.op_registry import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.sliding_windows import (
@@ -149,23 +149,6 @@ def _divided(
     return b.pointwise(body, [x, *rows], type_)
 
 
-def _scattered(
-    b: LinalgBuilder, grad: StridedValue, indices: StridedValue, w: SlidingWindow, dtype: str
-) -> StridedValue:
-    """Scatter gradients at indices that are not provably inside of their windows."""
-    extent = math.prod(w.size)
-    count = grad.type.numel
-    rows = b.pointwise(lambda index: checked_index(index, extent) + b.index(0) * extent, [indices])
-    result = scatter_rows(
-        b,
-        b.full(0, dtype, (w.planes * extent, 1)),
-        b.reshape(rows, (count,)),
-        b.reshape(b.cast(grad, dtype), (count, 1)),
-        "add",
-    )
-    return b.reshape(result, (w.planes, *w.size))
-
-
 def _records(dims: int) -> None:
     @lowering(f"aten::max_pool{dims}d_with_indices", FLOATS + INTS, "max_pool", EXACT)
     def max_forward(
@@ -198,12 +181,12 @@ def _records(dims: int) -> None:
         w = SlidingWindow(
             dims, self.shape, grad_output.shape, kernel_size, stride, padding, dilation
         )
-        dtype, shape = compute_dtype(self.dtype), (w.planes, *w.out)
-        grad = b.reshape(grad_output, shape)
-        recorded = b.pooled.get(indices.base)
-        if recorded is None or recorded[0] != w:
-            return b.as_type(_scattered(b, grad, b.reshape(indices, shape), w, dtype), self.type)
-
+        dtype, recorded = compute_dtype(self.dtype), b.pooled.get(indices.base)
+        if recorded is None or recorded[0] != w:  # indices may be outside of their windows
+            count = math.prod(w.size)
+            found = scatter_planes(b, grad_output, indices, w.planes, count, dtype, "add")
+            return b.as_type(found, self.type)
+        grad = b.reshape(grad_output, (w.planes, *w.out))
         result = max_pool_backward(b, w.trimmed(), grad, recorded[1], dtype)
         return b.as_type(result, self.type)
 
