@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ftm_backend.ir.linalg.affine import Affine
-from ftm_backend.ir.linalg.function import Node, Operand, Statement, Store, Value, walk
+from ftm_backend.ir.linalg.affine import Affine, digits
+from ftm_backend.ir.linalg.function import Node, Operand, Statement, Store, walk
 from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, interval, operations
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, axes_of, match
 from ftm_backend.midend.schedule.gemm.tiling_problem import EpilogueTraffic
@@ -67,7 +67,10 @@ class _Rewriter:
         self.rank = len(contraction.statement.loops)
         self.product = Node("carry", contraction.accumulator, payload=0)
         self.elements: dict[int, Node] = {id(result.value): self.product}
-        self.indices: dict[int, Affine] = {id(result.value): result.index}
+        # of each element, without the terms of loops of one iteration
+        loops = zip(result.index.coeffs, contraction.statement.loops, strict=True)
+        coeffs = tuple(0 if guarded_equal(n, 1) else c for c, n in loops)
+        self.indices = {id(result.value): Affine(result.index.const, coeffs)}
         self.operands: dict[tuple[int, Affine], Node] = {}
         self.positions: dict[Affine, Node] = {}
 
@@ -79,53 +82,24 @@ class _Rewriter:
         loops = self._matching_loops(statement, reads[0])
         if loops is None:
             return None
-        same = all(
-            self._over(o.index, loops) == self._without_unit_loops(self.indices[id(o.value)])
-            for o in reads
-        )
+        same = all(self._over(o.index, loops) == self.indices[id(o.value)] for o in reads)
         return loops if same else None
 
     def _matching_loops(self, statement: Statement, read: Operand) -> list[int | None] | None:
-        """Map loops by extent and by stride in ``read``; None if that leaves some out."""
-        index, free = self.indices[id(read.value)], self._free_loops()
-        loops: list[int | None] = []
-        for extent, stride in zip(statement.loops, read.index.coeffs, strict=True):
-            if guarded_equal(extent, 1):
-                loops.append(None)
-                continue
-            found = next(
-                (k for k in free if self._matches(k, extent, index.coeffs[k], stride)), None
-            )
-            if found is None:
-                return None
-            loops.append(found)
-            free.remove(found)
-        return None if free else loops
-
-    def _free_loops(self) -> list[int]:
-        """Return the contraction's loops over more than one element of the result."""
+        """Map loops in the order of the elements that both walk; None if that leaves some out."""
         product = self.contraction.statement
-        return [
-            k
-            for k, extent in enumerate(product.loops)
-            if not guarded_equal(extent, 1) and not product.reduced[k]
-        ]
-
-    def _matches(self, loop: int, extent: int, own_stride: int, stride: int) -> bool:
-        """Whether a loop of the contraction has this extent, and the same stride in a value."""
-        product = self.contraction.statement
-        return statically_known_equal(product.loops[loop], extent) and statically_known_equal(
-            own_stride, stride
+        own = digits(product.loops, self.indices[id(read.value)])
+        others = digits(statement.loops, read.index)
+        if own is None or others is None or len(own) != len(others):
+            return None
+        loops = dict(zip(others, own, strict=True))
+        has_all = all(k in loops or guarded_equal(n, 1) for k, n in enumerate(statement.loops))
+        are_equal = all(
+            statically_known_equal(statement.loops[k], product.loops[loop])
+            for k, loop in loops.items()
         )
-
-    def _without_unit_loops(self, index: Affine) -> Affine:
-        """Return ``index`` without the terms of loops with extent 1."""
-        extents = self.contraction.statement.loops
-        return Affine(
-            index.const,
-            tuple(
-                0 if guarded_equal(n, 1) else c for c, n in zip(index.coeffs, extents, strict=True)
-            ),
+        return (
+            [loops.get(k) for k in range(len(statement.loops))] if has_all and are_equal else None
         )
 
     def _over(self, index: Affine, loops: Sequence[int | None]) -> Affine:
@@ -262,22 +236,13 @@ def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:
         return False
     if rewriter.tiles > MOST_TILES:
         return False
-    return not rewriter.positions or _has_single_axes(rewriter, chain)
+    return not rewriter.positions or _has_single_axes(rewriter)
 
 
-def _has_single_axes(rewriter: _Rewriter, chain: Sequence[Statement]) -> bool:
+def _has_single_axes(rewriter: _Rewriter) -> bool:
     """Whether the rows and the columns of all accesses are one axis each."""
     contraction = rewriter.contraction
-    produced = {id(v) for v in _values(chain)}
-    others = [
-        node.payload.index
-        for node in rewriter.operands.values()
-        if id(node.payload.value) not in produced
-    ]
+    others = [node.payload.index for node in rewriter.operands.values()]
     stores = [s.index for s in contraction.statement.results[0].stores]
     form = axes_of(contraction, [*others, *stores, *rewriter.positions])
     return len(form.m) <= 1 and len(form.n) <= 1
-
-
-def _values(chain: Sequence[Statement]) -> list[Value]:
-    return [result.value for statement in chain for result in statement.results]
