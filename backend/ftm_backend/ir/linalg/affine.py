@@ -33,6 +33,10 @@ class Affine:
         """This function plus an integer."""
         return Affine(self.const + offset, self.coeffs)
 
+    def over(self, loops: Sequence[int]) -> Affine:
+        """This function of some of the loops, in a new order; the counters of others are 0."""
+        return Affine(self.const, tuple(self.coeffs[loop] for loop in loops))
+
     def guarded_equal(self, other: Affine) -> bool:
         """Whether both functions are equal at the sizes seen; adds a guard if they are."""
         pairs = zip((self.const, *self.coeffs), (other.const, *other.coeffs), strict=True)

@@ -7,10 +7,10 @@ random numbers as affine accesses, like the address of an operand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from ftm_backend.ir.linalg.affine import Affine, row_major
+from ftm_backend.ir.linalg.affine import Affine, dot, row_major
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
 from ftm_backend.ir.linalg.origin import Origin
 from ftm_backend.symbolic import guarded_equal
@@ -110,10 +110,43 @@ def elementwise(value: Value, element: Node, origins: tuple[Origin, ...] = ()) -
         element: The body of an element, over one loop for each dimension.
         origins: The operations that the statement computes.
     """
-    rank = len(value.shape)
-    indices = tuple(Affine.loop(k, rank) for k in range(rank))
-    result = FunctionResult(value, Affine(0, row_major(value.shape)), indices, element)
-    value.producer = loop_nest(value.shape, (False,) * rank, [result], origins)
+    return _nest(value, value.shape, range(len(value.shape)), element, None, origins)
+
+
+def sums(
+    value: Value,
+    loops: tuple[int, ...],
+    kept: Sequence[int],
+    element: Node,
+    origins: tuple[Origin, ...] = (),
+) -> Statement:
+    """Make the statement that sums elements over all loops but some.
+
+    Args:
+        value: The sums; its ``producer`` is set.
+        loops: Extents of the loops.
+        kept: The loop of each dimension of ``value``.
+        element: The body of an element, over the loops.
+        origins: The operations that the statement computes.
+    """
+    return _nest(value, loops, kept, element, "sum", origins)
+
+
+def _nest(
+    value: Value,
+    loops: tuple[int, ...],
+    kept: Sequence[int],
+    element: Node,
+    combine: str | None,
+    origins: tuple[Origin, ...],
+) -> Statement:
+    """Make a statement with a loop for each dimension of its result; it reduces the others."""
+    rank = len(loops)
+    indices = tuple(Affine.loop(k, rank) for k in kept)
+    index = dot(indices, row_major(value.shape), 0, rank)
+    init = None if combine is None else constant(identity(combine, value.dtype), value.dtype)
+    result = FunctionResult(value, index, indices, element, combine, init)
+    value.producer = loop_nest(loops, tuple(k not in kept for k in range(rank)), [result], origins)
     return value.producer
 
 

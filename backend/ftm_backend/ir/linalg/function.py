@@ -183,6 +183,25 @@ class FunctionResult:
     init: Node | Operand | None = None
     stores: list[Store] = field(default_factory=list)
 
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether a reduction starts at the constant 0."""
+        return isinstance(self.init, Node) and self.init.op == "constant" and not self.init.payload
+
+    def over(
+        self, loops: Sequence[int], yields: Node, combine: str | None = None
+    ) -> FunctionResult:
+        """The result as it is over some of the loops, computed by another body."""
+        return FunctionResult(
+            self.value,
+            self.index.over(loops),
+            tuple(index.over(loops) for index in self.indices),
+            yields,
+            combine,
+            None if combine is None else self.init,
+            [Store(store.target, store.index.over(loops)) for store in self.stores],
+        )
+
 
 @dataclass(eq=False, slots=True)
 class Statement:
@@ -258,6 +277,10 @@ class Statement:
     def writes(self) -> list[Value]:
         """Return the values that the statement computes."""
         return [r.value for r in self.results]
+
+    def result_of(self, value: Value) -> FunctionResult:
+        """Return the result that computes a value."""
+        return next(r for r in self.results if r.value is value)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

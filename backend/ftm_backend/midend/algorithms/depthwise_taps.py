@@ -108,13 +108,10 @@ def _cycles(operation: Statement, machine: MachineParameters, limit: float) -> f
         *operation.loops,
         *(n for t in (x, weight) for n in (*t.view.sizes, *t.view.strides)),
     ]
-    starts_at_zero = (
-        isinstance(result.init, Node) and result.init.op == "constant" and not result.init.payload
-    )
     is_float = "f" in x.value.dtype and x.value.dtype == weight.value.dtype
     if not all(type(n) is int for n in numbers) or 0 in numbers[: len(operation.loops)]:
         return inf
-    if not (starts_at_zero and is_float and volume(weight.view.sizes[1:]) <= _MOST_TAPS):
+    if not (result.starts_at_zero and is_float and volume(weight.view.sizes[1:]) <= _MOST_TAPS):
         return inf
     if unpadded(x) is None or weight.value.splat is not None:
         return inf

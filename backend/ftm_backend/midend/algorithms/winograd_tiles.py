@@ -127,13 +127,10 @@ def _is_plain(operation: Statement) -> bool:
     is_dense = all(
         tuple(operation.attributes.get(name, (1, 1))) == (1, 1) for name in ("strides", "dilations")
     )
-    starts_at_zero = (
-        isinstance(result.init, Node) and result.init.op == "constant" and not result.init.payload
-    )
     has_one_type = result.value.dtype in ("f32", "f64") and all(
         t.value.dtype == result.value.dtype for t in operation.tensors
     )
-    return is_dense and starts_at_zero and has_one_type
+    return is_dense and result.starts_at_zero and has_one_type
 
 
 def tiling_of(operation: Statement, results: int) -> Tiling | None:

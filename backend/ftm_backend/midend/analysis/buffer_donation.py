@@ -168,7 +168,5 @@ def _leaves(root: Node, view: Kernel) -> Iterator[Value]:
             if not isinstance(producer, Statement) or producer not in members:
                 yield node.payload.value
             else:
-                stack.append(
-                    next(r for r in producer.results if r.value is node.payload.value).yields
-                )
+                stack.append(producer.result_of(node.payload.value).yields)
         stack.extend(reversed(node.operands))

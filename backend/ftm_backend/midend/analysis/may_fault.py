@@ -112,7 +112,7 @@ class FaultAnalysis:
             return value_range
         if value not in inputs:
             return (
-                _meet(value_range, self._result(_result_of(value), inputs, depth))
+                _meet(value_range, self._result(value.producer.result_of(value), inputs, depth))
                 if isinstance(value.producer, Statement)
                 else value_range
             )
@@ -167,11 +167,6 @@ def _computed_indices(statement: Statement) -> list[_ComputedIndex]:
         for n in walk(r.yields for r in statement.results)
         if n.op == "gather"
     ]
-
-
-def _result_of(value: Value) -> FunctionResult:
-    assert isinstance(value.producer, Statement)
-    return next(r for r in value.producer.results if r.value is value)
 
 
 def _elements(index: Affine, loops: Sequence[int]) -> tuple[int, Dims]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
-from ftm_backend.ir.linalg.body_builder import constant
+from ftm_backend.ir.linalg.body_builder import sums
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, Value
 from ftm_backend.ir.linalg.strided_view import Strided, merged
 from ftm_backend.ir.tile.builder import Index
@@ -75,27 +75,10 @@ class PartialSums:
             and _joined(summed) == _joined([*self.outer, *self.inner])
         )
 
-    def of_elements(
-        self, dtype: str, value: Value, yields: Node, operands: list[Operand]
-    ) -> Statement:
-        """Create the statement that sums each part of ``yields`` into ``value``."""
-        rank, outer = len(self.loops), len(self.outer)
-        every = [*range(outer), rank - 1]
-        coeffs = [0] * rank
-        for k, step in zip(every, row_major(value.shape), strict=True):
-            coeffs[k] = step
-        indices = tuple(Affine.loop(k, rank) for k in every)
-        result = FunctionResult(
-            value, Affine(0, tuple(coeffs)), indices, yields, "sum", constant(0, dtype)
-        )
-        value.producer = Statement(
-            "linalg.generic",
-            self.loops,
-            tuple(k not in every for k in range(rank)),
-            operands,
-            [result],
-        )
-        return value.producer
+    def of_elements(self, value: Value, element: Node) -> Statement:
+        """Create the statement that sums each part of ``element`` into ``value``."""
+        kept = [*range(len(self.outer)), len(self.loops) - 1]
+        return sums(value, self.loops, kept, element)
 
     @property
     def shape(self) -> tuple[int, ...]:

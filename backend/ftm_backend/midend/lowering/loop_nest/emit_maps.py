@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ftm_backend.midend.lowering.loop_nest.emit_loops import NestEmitter
 
 
-class _Inputs:
+class MapInputs:
     """Inputs of a map under construction, without duplicates."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class MapEmitter:
     def write(self, stage: MapStage) -> None:
         """Emit the map of a stage, and the stores of its complete results."""
         nest, b = self._nest, self._b
-        inputs = _Inputs()
+        inputs = MapInputs()
         number: dict[int, int] = {}  # input of the map by the node's id
         positions: dict[int, tuple[Index, int, int, list[int]]] = {}
         computed_here = {r.value for s in stage.statements for r in s.results}
@@ -106,7 +106,7 @@ class MapEmitter:
             self._complete(s, r, tile, form)
 
     def _read(
-        self, stage: MapStage, s: Statement, n: Node, computed_here: set[Value], inputs: _Inputs
+        self, stage: MapStage, s: Statement, n: Node, computed_here: set[Value], inputs: MapInputs
     ) -> int | None:
         """Return the input of the map that has a node's value; None if the body computes it."""
         nest = self._nest
@@ -145,7 +145,7 @@ class MapEmitter:
             nest.tiles[key] = nest.load(r.init, position, *nest.dependence(position))
         return Node("in", r.value.dtype, payload=r.init)
 
-    def _input(self, s: Statement, operand: Operand, narrow: bool, inputs: _Inputs) -> int:
+    def _input(self, s: Statement, operand: Operand, narrow: bool, inputs: MapInputs) -> int:
         nest = self._nest
         producer = operand.value.producer
         if producer in nest.forms:
@@ -288,7 +288,7 @@ class MapEmitter:
         """
         if r.combine == "general" or starts_at_identity(r):
             return tile
-        inputs = _Inputs()
+        inputs = MapInputs()
         inputs.add(tile, "full")
         reduced = Node("reduced", r.value.dtype)
         number = {id(reduced): 0}
@@ -314,7 +314,7 @@ class MapEmitter:
 
     def fill(self, tile: TileDecl, rows: Index, columns: Index, node: Node) -> None:
         """Set a tile to a constant or uniform value."""
-        inputs = _Inputs()
+        inputs = MapInputs()
         known = self._nest.uniforms.tiles.get(id(node))
         if known is not None:
             inputs.add(known[1], "one")

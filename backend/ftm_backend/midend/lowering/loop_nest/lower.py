@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ftm_backend.ir.linalg.affine import Affine, volume
-from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store
+from ftm_backend.ir.linalg.affine import volume
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.loop_nest.emit_loops import NestEmitter
@@ -53,21 +53,12 @@ def _start_only(statement: Statement, result: FunctionResult) -> Statement:
     """Return a statement over the parallel loops that stores the initial value of ``result``."""
     kept = [k for k, reduced in enumerate(statement.reduced) if not reduced]
 
-    def restricted(index: Affine) -> Affine:
-        return Affine(index.const, tuple(index.coeffs[k] for k in kept))
-
     start = result.init
     operands = []
     if isinstance(start, Operand):
-        operands = [Operand(start.value, restricted(start.index))]
+        operands = [Operand(start.value, start.index.over(kept))]
         start = Node("in", result.value.dtype, payload=operands[0])
     assert start is not None
-    copy = FunctionResult(
-        result.value,
-        restricted(result.index),
-        tuple(restricted(i) for i in result.indices),
-        start,
-        stores=[Store(s.target, restricted(s.index)) for s in result.stores],
-    )
+    copy = result.over(kept, start)
     loops = tuple(statement.loops[k] for k in kept)
     return Statement(statement.op, loops, (False,) * len(kept), operands, [copy])

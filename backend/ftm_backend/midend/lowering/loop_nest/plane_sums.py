@@ -20,6 +20,7 @@ from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.analysis.uniform_values import UniformValues
+from ftm_backend.midend.lowering.loop_nest.emit_maps import MapInputs
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
 from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import LineBufferPlan
@@ -243,28 +244,18 @@ class LineBufferSums:
         columns: Index = 1
         for axis in nest.line_buffer.window_columns:
             columns = b.mul(columns, nest.count[axis])
-        inputs: list[tuple[TileDecl, int, str]] = []
-        number: dict[object, int] = {}
-
-        def input_number(tile: TileDecl, access: str) -> int:
-            if (tile, access) not in number:
-                number[tile, access] = len(inputs)
-                inputs.append((tile, 0, access))
-            return number[tile, access]
-
+        inputs = MapInputs()
         leaves: dict[object, int] = {}
         for statement in self.statements:
             for operand in statement.operands:
                 key, _ = self._key(operand)
                 if operand.value is self.last.results[0].value:
-                    leaves[key] = input_number(made, "full")
+                    leaves[key] = inputs.add(made, "full")
                 elif key in self._parameters:
-                    leaves[key] = input_number(*self._parameters[key])
+                    leaves[key] = inputs.add(*self._parameters[key])
                 else:
-                    leaves[key] = input_number(self.arrived[key], "full")
-        uniform = {
-            key: input_number(tile, "one") for key, (_, tile) in self._uniforms.tiles.items()
-        }
+                    leaves[key] = inputs.add(self.arrived[key], "full")
+        uniform = {key: inputs.add(tile, "one") for key, (_, tile) in self._uniforms.tiles.items()}
 
         def body(arguments: Sequence[Node]) -> list[Node]:
             def leaf(node: Node) -> Node | None:
@@ -277,7 +268,7 @@ class LineBufferSums:
         b.map(
             nest.count[nest.line_buffer.planes],
             columns,
-            inputs,
+            inputs.list,
             [(total, 0, "rsum.acc") for total in self._totals],
             body,
         )

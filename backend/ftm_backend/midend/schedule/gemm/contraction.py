@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement
-from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic as TiledOperand
+from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic
 from ftm_backend.symbolic import guarded_equal, may_exceed_one, size_hint
 from ftm_backend.target.element_types import ACCUMULATORS
 
@@ -69,8 +69,7 @@ class Contraction:
     @property
     def starts_at_zero(self) -> bool:
         """Whether the initial value is the constant 0."""
-        init = self.init
-        return isinstance(init, Node) and init.op == "constant" and init.payload == 0
+        return self.statement.results[0].starts_at_zero
 
     def group_of(self, loop: int) -> str:
         """Return the group of a loop: ``"batch"``, ``"m"``, ``"n"`` or ``"k"``."""
@@ -198,7 +197,7 @@ class ContractionForm:
 
     def operand(
         self, access: Affine, dtype: str, outer: Sequence[int], inner: Sequence[int]
-    ) -> TiledOperand:
+    ) -> OperandTraffic:
         """Describe an operand to the cost model.
 
         Args:
@@ -214,7 +213,7 @@ class ContractionForm:
             for group, run in ((inner, runs[0]), (outer, runs[1]))
         ]
         adjacent = max(self._adjacent_run(access, outer), self._adjacent_run(access, inner))
-        return TiledOperand(dtype, runs, batched, (coalesces[0], coalesces[1]), adjacent)
+        return OperandTraffic(dtype, runs, batched, (coalesces[0], coalesces[1]), adjacent)
 
 
 def axes_of(
@@ -305,7 +304,4 @@ def merge_loops(
                 extents.append(loops[loop])
                 inner_loops.append(loop)
         merged[name] = tuple(axes)
-    over_axes = tuple(
-        Affine(x.const, tuple(x.coeffs[loop] for loop in inner_loops)) for x in accesses
-    )
-    return tuple(extents), merged, over_axes
+    return tuple(extents), merged, tuple(x.over(inner_loops) for x in accesses)

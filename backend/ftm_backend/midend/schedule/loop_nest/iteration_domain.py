@@ -185,7 +185,7 @@ class IterationDomain:
 
         The statement must read each element once.
         """
-        result = next(r for r in producer.results if r.value is operand.value)
+        result = producer.result_of(operand.value)
         written = digits(producer.loops, result.index)
         read = digits(statement.loops, operand.index)
         if written is None or read is None:

@@ -34,11 +34,11 @@ from ftm_backend.midend.schedule.cost import bytes_of, traffic_cycles
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain
 from ftm_backend.midend.transforms.fusion.fuse_gemm_reduction import (
     FusedSum,
+    is_anchor,
     move_sums,
     summed,
     sums_of,
 )
-from ftm_backend.midend.transforms.fusion.fuse_gemm_reduction import is_anchor as can_compute_sums
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.midend.transforms.fusion.fusion_rule import Candidate, Cycles, FusionContext
 from ftm_backend.midend.transforms.tensor.producer_inlining import is_elementwise
@@ -76,11 +76,6 @@ class _FeatureMap:
     def value(self) -> Value:
         """The feature map itself."""
         return self.makers[-1].results[0].value
-
-
-def is_anchor(kernel: Kernel) -> bool:
-    """Return whether a kernel is a matmul that stores one tensor of constant sizes."""
-    return can_compute_sums(kernel)
 
 
 def candidates(context: FusionContext, product: Kernel) -> Iterator[Candidate]:
@@ -198,7 +193,7 @@ class _Fusion:
 
 def _plan(context: FusionContext, feature_map: _FeatureMap) -> _Fusion | None:
     """Return how all consumers of a feature map recompute it; None if one cannot."""
-    inside = _ones_of(context)
+    inside = context.ones
     producer = FeatureMapProducer(
         feature_map.value, feature_map.element, feature_map.made, dict(inside)
     )
@@ -220,11 +215,6 @@ def _plan(context: FusionContext, feature_map: _FeatureMap) -> _Fusion | None:
         consumers.append(consumer)
         extra_cycles += consumer.extra_cycles
     return _Fusion(feature_map, producer, consumers, parts, extra_cycles, inside)
-
-
-def _ones_of(context: FusionContext) -> Inside:
-    """Return the tensors of ones that earlier fusions of this run have created."""
-    return context.ones
 
 
 def _cycles(context: FusionContext, fusion: _Fusion) -> Cycles:

@@ -172,25 +172,17 @@ def _rewritten(
 ) -> tuple[list[Statement], dict[Statement, Statement]]:
     """Return the statements for the partial sums, and for each sum the one that combines them."""
     dtype, squares = made.dtype, any(each.shift for each in sums)
-    element = Operand(made, parts.element)
-    x = Node("in", dtype, payload=element)
+    x = Node("in", dtype, payload=Operand(made, parts.element))
     share, count = constant(1 / parts.count, dtype), constant(float(parts.count), dtype)
     # For squares, the first statement computes the mean of a block instead of its sum.
     first = Value(dtype, parts.shape)
-    taken = [
-        parts.of_elements(
-            dtype, first, Node("arith.mulf", dtype, (x, share)) if squares else x, [element]
-        )
-    ]
+    taken = [parts.of_elements(first, Node("arith.mulf", dtype, (x, share)) if squares else x)]
     second = Value(dtype, parts.shape)
     if squares:
-        mean = Operand(first, parts.part)
-        difference = Node("arith.subf", dtype, (x, Node("in", dtype, payload=mean)))
-        taken.append(
-            parts.of_elements(
-                dtype, second, Node("arith.mulf", dtype, (difference, difference)), [element, mean]
-            )
-        )
+        mean = Node("in", dtype, payload=Operand(first, parts.part))
+        difference = Node("arith.subf", dtype, (x, mean))
+        square = Node("arith.mulf", dtype, (difference, difference))
+        taken.append(parts.of_elements(second, square))
     totals = {}
     for each in sums:
         (result,) = each.statement.results

@@ -14,8 +14,8 @@ from functools import partial
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
-from ftm_backend.ir.linalg.body_builder import loop_nest
-from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
+from ftm_backend.ir.linalg.body_builder import loop_nest, sums
+from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
 from ftm_backend.midend.lowering.loop_nest.plane_sums import (
@@ -107,28 +107,11 @@ def _in_parts(statement: Statement, kept: SumPlacement) -> Sequence[Statement]:
     if not any(statement.reduced[k] for k in kept.planes):
         return [statement]
     (result,) = statement.results
-    rank, loops, dtype = len(statement.loops), (*kept.loops, *kept.planes), result.value.dtype
+    loops, dtype = (*kept.loops, *kept.planes), result.value.dtype
     shape = tuple(statement.loops[k] for k in loops)
     part = Value(dtype, shape)
-    coeffs = [0] * rank
-    for k, step in zip(loops, row_major(shape), strict=True):
-        coeffs[k] = step
-    places = tuple(Affine.loop(k, rank) for k in loops)
-    reduced = tuple(k not in loops for k in range(rank))
-    made = FunctionResult(part, Affine(0, tuple(coeffs)), places, result.yields, "sum", result.init)
-    each = loop_nest(statement.loops, reduced, [made], statement.origins)
-
-    def outside(index: Affine) -> Affine:
-        return Affine(index.const, tuple(index.coeffs[k] for k in loops))
-
+    each = sums(part, statement.loops, loops, result.yields, statement.origins)
     read = Node("in", dtype, payload=Operand(part, Affine(0, row_major(shape))))
-    total = FunctionResult(
-        result.value,
-        outside(result.index),
-        tuple(map(outside, result.indices)),
-        read,
-        "sum",
-        result.init,
-    )
+    total = result.over(loops, read, "sum")
     over_planes = tuple(statement.reduced[k] for k in loops)
     return each, loop_nest(shape, over_planes, [total], statement.origins)

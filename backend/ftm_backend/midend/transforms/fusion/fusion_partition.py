@@ -388,7 +388,7 @@ def _note_store(update: Update, number: int) -> None:
     part = update.parts[number]
     producer = part.value.value.producer
     assert isinstance(producer, Statement)
-    result = next(r for r in producer.results if r.value is part.value.value)
+    result = producer.result_of(part.value.value)
     index = dot(result.indices, part.place.strides, part.place.offset, len(producer.loops))
     result.stores.append(Store(update.result, index))
 
