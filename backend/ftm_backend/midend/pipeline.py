@@ -37,6 +37,7 @@ from ftm_backend.midend.transforms.tensor.inline_epilogue_inputs import (
 )
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import rematerialize_pool_inputs
+from ftm_backend.midend.transforms.tensor.rematerialize_rows import rematerialize_rows
 from ftm_backend.pass_manager import (
     OVERLAPPING_DMA,
     Conversion,
@@ -132,6 +133,13 @@ PASSES: tuple[Pass, ...] = (
         inline_epilogue_inputs,
         in_place(LINALG),
         "Inline scalings of inputs, such as `w * decay`, into the matmul epilogue that reads them.",
+        optional=True,
+    ),
+    Pass(
+        "rematerialize-rows",
+        rematerialize_rows,
+        in_place(LINALG),
+        "Compute the elements of rows that do not fit on chip in each statement that reads them.",
         optional=True,
     ),
     Pass(

@@ -25,6 +25,7 @@ DECISIONS: dict[str, tuple[str, ...]] = {
     "fuse-pool-reduction": _FUSION,
     "fuse-gemm-reduction": _FUSION,
     "rematerialize-pool-inputs": _FUSION,
+    "rematerialize-rows": _FUSION,
     "pack-operands": ("keep", "pack"),
     "fill-pad-border": ("keep", "border"),
 }

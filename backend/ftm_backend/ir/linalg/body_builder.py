@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ftm_backend.ir.linalg.affine import Affine, dot, row_major
-from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
+from ftm_backend.ir.linalg.function import (
+    FunctionResult,
+    Node,
+    Operand,
+    Statement,
+    Value,
+    united_origins,
+    walk,
+)
 from ftm_backend.ir.linalg.origin import Origin
 from ftm_backend.symbolic import guarded_equal
 
@@ -186,6 +194,30 @@ def reading(statement: Statement, swap: Callable[[Operand], Operand]) -> Stateme
         attributes={},
         tensors=(),
     )
+
+
+def inlined(
+    statement: Statement,
+    replacement: Callable[[Node], Node | None],
+    makers: Iterable[Statement],
+) -> Statement:
+    """Return a statement whose bodies compute what it loaded, as a ``linalg.generic``.
+
+    Args:
+        statement: The statement; the producer of its results is set to the new one.
+        replacement: As of `substitute`.
+        makers: The statements whose bodies are inlined.
+    """
+    bodies = substitute((result.yields for result in statement.results), replacement)
+    results = [
+        replace(r, yields=bodies[r.yields], stores=list(r.stores)) for r in statement.results
+    ]
+    made = loop_nest(
+        statement.loops, statement.reduced, results, united_origins(statement, *makers)
+    )
+    for result in results:
+        result.value.producer = made
+    return made
 
 
 def gather_index(

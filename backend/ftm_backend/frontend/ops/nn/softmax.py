@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from ftm_backend.dtypes import FLOATS, compute_dtype, info
+from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.op_registry import ROWS, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
-from ftm_backend.frontend.scalar_math import ScalarExpr
-from ftm_backend.symbolic import size_hint
-
-_KEPT_BYTES = 480_000
-"""Most bytes of a row of scores, exponentials and results that stays on chip.
-
-Exponentials of longer rows would be stored until their sum is known. On m7032 that takes 1.2 to 3
-times as long as to compute them again.
-"""
 
 
 def _exponentials(
     b: LinalgBuilder, x: StridedValue, largest: StridedValue, dim: int
-) -> tuple[list[StridedValue], Callable[..., ScalarExpr], StridedValue]:
-    """Return ``exp(x - largest)``, the exponentials of softmax, and their sum along ``dim``.
-
-    Returns:
-        The inputs of a loop nest over the exponentials, the function from their elements to an
-        exponential, and the sum. The exponentials are computed once if a row of them stays on chip.
-    """
+) -> tuple[StridedValue, StridedValue]:
+    """Return ``exp(x - largest)``, and its sum along ``dim``."""
     dtype = largest.dtype
-
-    def exponential(v: ScalarExpr, m: ScalarExpr) -> ScalarExpr:
-        return e.exp(v.to(dtype) - m)
-
-    each = sum(info(kind).bytes for kind in (x.dtype, dtype, b.result.dtype))
-    if size_hint(x.shape[dim]) * each > _KEPT_BYTES:
-        total = reduce(b, "sum", [x, largest], [dim], dtype, exponential)
-        return [x, largest], exponential, total
-    kept = b.pointwise(exponential, [x, largest])
-    return [kept], lambda v: v, reduce(b, "sum", [kept], [dim], dtype)
+    kept = b.pointwise(lambda v, m: e.exp(v.to(dtype) - m), [x, largest])
+    return kept, reduce(b, "sum", [kept], [dim], dtype)
 
 
 def _maxima(b: LinalgBuilder, x: StridedValue, dim: int) -> StridedValue:
@@ -53,8 +30,8 @@ def _softmax(b: LinalgBuilder, self: StridedValue, dim: int) -> StridedValue:
     if not self.rank:
         return b.pointwise(lambda x: x - x + 1, [self], b.result)
     dim %= self.rank
-    inputs, exponential, total = _exponentials(b, self, _maxima(b, self, dim), dim)
-    return b.pointwise(lambda s, *x: exponential(*x) / s, [total, *inputs], b.result)
+    kept, total = _exponentials(b, self, _maxima(b, self, dim), dim)
+    return b.pointwise(lambda s, x: x / s, [total, kept], b.result)
 
 
 @lowering("aten::_safe_softmax", FLOATS, "safe_softmax", ROWS)
@@ -62,11 +39,9 @@ def _safe_softmax(b: LinalgBuilder, self: StridedValue, dim: int) -> StridedValu
     """Compute softmax; a row of -inf gives zeros."""
     dim %= self.rank
     largest = _maxima(b, self, dim)
-    inputs, exponential, total = _exponentials(b, self, largest, dim)
+    kept, total = _exponentials(b, self, largest, dim)
     return b.pointwise(
-        lambda m, s, *x: e.where(m.eq(-math.inf), 0, exponential(*x) / s),
-        [largest, total, *inputs],
-        b.result,
+        lambda m, s, x: e.where(m.eq(-math.inf), 0, x / s), [largest, total, kept], b.result
     )
 
 

@@ -10,15 +10,13 @@ Changes the function in place.
 from __future__ import annotations
 
 from ftm_backend.ir.linalg.affine import digits, volume
-from ftm_backend.ir.linalg.body_builder import operands_of, substitute
+from ftm_backend.ir.linalg.body_builder import inlined, substitute
 from ftm_backend.ir.linalg.function import (
-    FunctionResult,
     LinalgFunction,
     Node,
     Operand,
     Statement,
     Value,
-    united_origins,
     walk,
 )
 from ftm_backend.midend.analysis.body_cost import operations
@@ -118,36 +116,25 @@ def _inlined(statement: Statement, scaled: dict[Value, Statement]) -> Statement:
 
     Only operands whose elements it reads once are inlined; without any, it is the same statement.
     """
-    inlined = {
-        o.value for o in statement.operands if o.value in scaled and _reads_each_once(statement, o)
+    makers = {
+        o.value: scaled[o.value]
+        for o in statement.operands
+        if o.value in scaled and _reads_each_once(statement, o)
     }
-    if not inlined:
+    if not makers:
         return statement
 
     def element(operand: Operand) -> Node:
         """Return the body that computes the element of an operand."""
-        if operand.value not in inlined:
+        if operand.value not in makers:
             return Node("in", operand.value.dtype, payload=operand)
-        maker = scaled[operand.value]
-        (result,), (source,) = maker.results, maker.operands
-        inlined.update({source.value} & scaled.keys())
+        (result,), (source,) = makers[operand.value].results, makers[operand.value].operands
+        if source.value in scaled:
+            makers[source.value] = scaled[source.value]
         inner = element(Operand(source.value, operand.index))
         return substitute([result.yields], lambda n: inner if n.op == "in" else None)[result.yields]
 
-    yields = [result.yields for result in statement.results]
-    done = substitute(yields, lambda n: element(n.payload) if n.op == "in" else None)
-    results = [
-        FunctionResult(r.value, r.index, r.indices, done[r.yields], r.combine, r.init)
-        for r in statement.results
-    ]
-    made = Statement(
-        "linalg.generic",
-        statement.loops,
-        statement.reduced,
-        operands_of(result.yields for result in results),
-        results,
-        origins=united_origins(statement, *(scaled[value] for value in inlined)),
+    # the bodies complete the makers
+    return inlined(
+        statement, lambda n: element(n.payload) if n.op == "in" else None, makers.values()
     )
-    for result in results:
-        result.value.producer = made
-    return made
