@@ -45,16 +45,18 @@ class WorkerPool:
         self, text: str, request: Mapping[str, object], why: str = ""
     ) -> tuple[bytes, float]:
         """Call `Worker.compile` on the first idle worker; wait for one if all are busy."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._idle)
-            worker = self._idle.pop(0)
-        try:
+        worker = None
+        try:  # a signal handler may raise at any call, also right after the worker is taken
+            with self._changed:
+                self._changed.wait_for(lambda: self._idle)
+                worker = min(self._idle, key=self._all.index)
+                self._idle.remove(worker)
             return worker.compile(text, request, why)
         finally:
-            with self._changed:
-                self._idle.append(worker)
-                self._idle.sort(key=self._all.index)
-                self._changed.notify()
+            if worker is not None:
+                self._idle.add(worker)  # before the lock, whose acquisition may be interrupted
+                with self._changed:
+                    self._changed.notify()
 
     def close(self) -> None:
         """End the processes; a later `compile` starts new ones."""
@@ -64,4 +66,4 @@ class WorkerPool:
     def _reset(self) -> None:
         """Mark all workers as idle; a forked child has none of the threads that use them."""
         self._changed = threading.Condition()
-        self._idle = list(self._all)
+        self._idle = set(self._all)

@@ -19,6 +19,7 @@ import pytest
 
 from ftm_lazy.compile import worker
 from ftm_lazy.compile.worker import CompileError, Worker, WorkerError
+from ftm_lazy.compile.worker_pool import WorkerPool
 
 SERVICE = """
 import os, signal, sys, time
@@ -279,6 +280,41 @@ def test_ctrl_c_passes_and_the_next_program_compiles(start):
         compile_text(service, "sleep 20")
     assert time.monotonic() - begin < 15
     assert compile_text(service, "hello") == b"<hello>"
+
+
+@pytest.mark.parametrize("moment", ["taken", "compiled", "returned"])
+def test_an_interrupted_pool_keeps_its_workers(monkeypatch, moment):
+    """A signal handler raises right after a worker is taken, while it compiles, or before it is
+    returned."""
+
+    class Interrupted(threading.Condition):
+        def __enter__(self) -> bool:
+            uses.append(self)
+            if moment == "returned" and len(uses) == 2:
+                raise KeyboardInterrupt
+            return super().__enter__()
+
+        def __exit__(self, *error) -> None:
+            super().__exit__(*error)
+            if moment == "taken" and len(uses) == 1:
+                raise KeyboardInterrupt
+
+    def compiled(*_) -> tuple[bytes, float]:
+        if moment == "compiled" and len(uses) == 1:
+            raise KeyboardInterrupt
+        return b"", 0.0
+
+    uses: list[Interrupted] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    pool = WorkerPool(60.0, echo=False, progress=False, functions=None)
+    monkeypatch.setattr(pool, "_changed", Interrupted())
+    monkeypatch.setattr(pool.first, "compile", compiled)
+    with pytest.raises(KeyboardInterrupt):
+        pool.compile("hello", {})
+    again = threading.Thread(target=pool.compile, args=("hello", {}), daemon=True)
+    again.start()
+    again.join(20)
+    assert not again.is_alive()
 
 
 def test_process_is_outside_the_terminal_s_group(start):
