@@ -190,3 +190,19 @@ def test_reduction(name: str) -> None:
                     yield f"{dtype} {tuple(operand.shape)}", *pair
 
     check(calls())
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-25, 1e19, 1e30])
+def test_deviations_whose_squares_are_no_float32(scale: float) -> None:
+    x = torch.tensor([[1.0, 2.0, 3.5, -4.0], [0.25, -7.0, 0.5, 6.0]]) * scale
+    expected = x.double().std(1).float()
+    assert (expected > 0).all() and expected.isfinite().all()
+    for run in (torch.std, lambda x, dim: torch.std_mean(x, dim)[0]):
+        torch.testing.assert_close(run(x.to("ftm"), 1).cpu(), expected, rtol=1e-6, atol=0)
+        torch.testing.assert_close(run(x, 1), expected, rtol=1e-6, atol=0)
+    gradients = []
+    for device in ("cpu", "ftm"):
+        y = x.to(device, copy=True).requires_grad_()
+        y.std(1).sum().backward()
+        gradients.append(y.grad.cpu())
+    torch.testing.assert_close(gradients[1], gradients[0])

@@ -13,17 +13,22 @@ from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
 
 def variance_and_mean(
-    b: LinalgBuilder, x: StridedValue, dims: Sequence[int], correction: Number
+    b: LinalgBuilder,
+    x: StridedValue,
+    dims: Sequence[int],
+    correction: Number,
+    dtype: str | None = None,
 ) -> tuple[StridedValue, StridedValue]:
-    """Return variance and mean over `dims` in two passes, in x's compute dtype, with extents 1.
+    """Return variance and mean over `dims` in two passes, with extents 1.
 
     Args:
         b: The builder.
         x: The tensor.
         dims: The dimensions to reduce.
         correction: Subtracted from the count; a number or a runtime scalar.
+        dtype: Of the computation and the results; x's compute dtype by default.
     """
-    dtype = compute_dtype(x.dtype)
+    dtype = dtype or compute_dtype(x.dtype)
     mean = mean_of(b, x, dims, dtype)
     squares = reduce(
         b, "sum", [x, mean], dims, dtype, lambda v, m: (v.to(dtype) - m) * (v.to(dtype) - m)

@@ -120,8 +120,10 @@ def _variance(root: bool, with_mean: bool) -> Lower:
         dim: int | list[int] | None = None,
         correction: Number | None = None,
     ) -> StridedValue | tuple[StridedValue, StridedValue]:
+        # The square of a deviation may exceed f32 where its root does not.
+        dtype = "f64" if root else None
         variance, mean = variance_and_mean(
-            b, self, canonical_dims(dim, self.rank), 1 if correction is None else correction
+            b, self, canonical_dims(dim, self.rank), 1 if correction is None else correction, dtype
         )
         if root:
             variance = b.pointwise(e.sqrt, [variance])
