@@ -16,6 +16,8 @@
 #include <ATen/ops/pixel_unshuffle_native.h>
 #include <torch/library.h>
 
+#include <utility>
+
 namespace ftm {
 namespace {
 
@@ -79,36 +81,45 @@ void check_factor(at::ScalarType dtype, const at::Scalar& factor, const char* na
       "For integral input tensors, argument ", name, " must not be a floating point number.");
 }
 
-void check_factors(at::TensorList operands, const at::Scalar& beta, const at::Scalar& alpha) {
-  const auto dtype = at::native::result_type(operands);
+// Checks the factors, and multiplies `alpha` and `vec1`, as eager's kernel does before it
+// multiplies by `vec2`; ATen's decomposition multiplies `alpha` last. Returns both factors of
+// `vec2`. Booleans stay as they are: they have no products.
+std::pair<at::Tensor, at::Scalar> check_and_scale(
+    const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
+    const at::Scalar& alpha) {
+  const auto dtype = at::native::result_type({self, vec1, vec2});
   check_factor(dtype, beta, "beta");
   check_factor(dtype, alpha, "alpha");
+  if (dtype == at::kBool || alpha.equal(1)) {
+    return {vec1, alpha};
+  }
+  return {vec1.to(dtype).mul(alpha), 1};
 }
 
 at::Tensor addr(
     const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
     const at::Scalar& alpha) {
-  check_factors({self, vec1, vec2}, beta, alpha);
-  return at::native::math_addr(self, vec1, vec2, beta, alpha);
+  const auto [scaled, factor] = check_and_scale(self, vec1, vec2, beta, alpha);
+  return at::native::math_addr(self, scaled, vec2, beta, factor);
 }
 
 at::Tensor& addr_out(
     const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
     const at::Scalar& alpha, at::Tensor& out) {
-  check_factors({self, vec1, vec2}, beta, alpha);
+  const auto [scaled, factor] = check_and_scale(self, vec1, vec2, beta, alpha);
   at::assert_no_internal_overlap(out);
   for (const auto& operand : {self, vec1, vec2}) {
     at::assert_no_partial_overlap(out, operand);
   }
-  return at::native::math_addr_out(self, vec1, vec2, beta, alpha, out);
+  return at::native::math_addr_out(self, scaled, vec2, beta, factor, out);
 }
 
 at::Tensor& addr_in_place(
     at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
     const at::Scalar& alpha) {
-  check_factors({self, vec1, vec2}, beta, alpha);
+  const auto [scaled, factor] = check_and_scale(self, vec1, vec2, beta, alpha);
   TORCH_CHECK(self.dim() == 2, "2D tensor expected, got ", self.dim(), "D tensor for input");
-  const auto result = at::native::math_addr(self, vec1, vec2, beta, alpha);
+  const auto result = at::native::math_addr(self, scaled, vec2, beta, factor);
   TORCH_CHECK(
       result.sizes() == self.sizes(), "size mismatch, input: ", self.sizes(),
       ", v1: ", vec1.sizes(), ", v2: ", vec2.sizes());

@@ -96,6 +96,29 @@ def test_the_factor_multiplies_the_first_tensor(name: str, factor: float) -> Non
         torch.testing.assert_close(ours.cpu(), eager)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+def test_the_factor_of_addr_multiplies_the_first_vector(dtype: torch.dtype) -> None:
+    """As in eager, where the product of both vectors overflows."""
+    large = torch.finfo(dtype).max / 2
+    x = torch.randn(3, 4).to(dtype)
+    rows, columns = torch.tensor([large, 1.5, -large], dtype=dtype), torch.randn(4).to(dtype) + 3
+    for run in (torch.addr, torch.Tensor.addr_, lambda *t, **f: torch.addr(*t, **f, out=t[0])):
+        eager, ours = (
+            run(x.to(on, copy=True), rows.to(on), columns.to(on), beta=0.5, alpha=2**-6)
+            for on in ("cpu", "ftm")
+        )
+        assert eager.isfinite().all()
+        torch.testing.assert_close(ours.cpu(), eager)
+
+
+def test_addr_converts_integers_before_it_multiplies() -> None:
+    x, rows, columns = torch.zeros(1, 1, dtype=torch.double), torch.tensor([3]), torch.tensor([1.0])
+    eager, ours = (
+        torch.addr(x.to(on), rows.to(on), columns.to(on), alpha=0.1) for on in ("cpu", "ftm")
+    )
+    torch.testing.assert_close(ours.cpu(), eager, rtol=1e-15, atol=0)
+
+
 def test_no_factor_is_a_new_program() -> None:
     from ftm_lazy import metrics
 
