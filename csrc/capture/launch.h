@@ -3,6 +3,7 @@
 #pragma once
 
 #include "capture/capture.h"
+#include "execute/job.h"
 #include "graph/pending_trace.h"
 
 #include <map>
@@ -69,6 +70,7 @@ class DeviceLaunch final : public Launch {
  private:
   void compute() override;
   PendingTrace* pending_input_trace(); // a trace in which an input is pending, or null
+  OldValue old_value(int32_t placeholder) const;
   Input input_of(const CapturedProgram::Parameter& parameter);
   void replace_input(size_t result, std::vector<Value>& old);
   void drop_inputs();

@@ -35,6 +35,11 @@ const Value& content_of(const at::Tensor& tensor) {
   return region.variable.value();
 }
 
+// The same if the value is computed.
+const DataNode& data_of(const at::Tensor& tensor) {
+  return static_cast<const DataNode&>(trace_node(content_of(tensor)));
+}
+
 } // namespace
 
 void DeviceLaunch::compute() {
@@ -63,7 +68,7 @@ void DeviceLaunch::compute() {
   for (size_t i = 0; i < trace.results.size(); ++i) {
     const auto& type = trace.result_types[i];
     results_.push_back(std::make_shared<Buffer>(type.dtype, type.sizes));
-    job->old_values[i].input = parameter_of(captured_.replaces_[i]);
+    job->old_values[i] = old_value(captured_.replaces_[i]);
   }
   job->outputs = results_;
   enqueue(job);
@@ -87,6 +92,19 @@ PendingTrace* DeviceLaunch::pending_input_trace() {
   return nullptr;
 }
 
+// Returns the content of a placeholder's input, which a result replaces. A program that does not
+// read all of the placeholder has no parameter with that content.
+OldValue DeviceLaunch::old_value(int32_t placeholder) const {
+  if (placeholder < 0 || inputs_[placeholder].is_cpu()) {
+    return {};
+  }
+  const int32_t parameter = parameter_of(placeholder);
+  if (parameter >= 0) {
+    return {parameter, nullptr};
+  }
+  return {-1, data_of(inputs_[placeholder]).buffer()};
+}
+
 Input DeviceLaunch::input_of(const CapturedProgram::Parameter& parameter) {
   const int64_t skipped_bytes = parameter.offset * itemsize(parameter.type.dtype);
   if (parameter.placeholder < 0) {
@@ -96,9 +114,8 @@ Input DeviceLaunch::input_of(const CapturedProgram::Parameter& parameter) {
   if (tensor.is_cpu()) {
     return {copies_[parameter.placeholder], skipped_bytes};
   }
-  const auto& data = static_cast<const DataNode&>(trace_node(content_of(tensor)));
   const int64_t offset = region_of(*tensor.unsafeGetTensorImpl()).offset;
-  return {data.buffer(), offset * itemsize(tensor.scalar_type()) + skipped_bytes};
+  return {data_of(tensor).buffer(), offset * itemsize(tensor.scalar_type()) + skipped_bytes};
 }
 
 // Sets the content of an input's storage to the result that replaces it.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import ftm_lazy
+from ftm_lazy.frontends.capture import capture
 
 Batch = tuple[Tensor, Tensor]
 
@@ -147,6 +148,24 @@ def test_a_value_that_the_failing_program_only_replaces() -> None:
     with pytest.raises(IndexError):
         torch.ftm.synchronize()
     assert kept.tolist() == [[5.0, 5.0]] * 3
+
+
+def test_a_value_that_a_failing_captured_program_only_replaces() -> None:
+    """With one input on the CPU, the program is launched by itself instead of being recorded."""
+
+    def gather_into(kept: Tensor, table: Tensor, index: Tensor) -> list[Tensor]:
+        kept.copy_(table[index] * 2)
+        return [kept.sum()]
+
+    examples = [torch.zeros(3), torch.zeros(4), torch.zeros(3, dtype=torch.long)]
+    program = capture(gather_into, examples)
+    table, kept = torch.arange(4.0).to("ftm"), torch.full((3,), 5.0, device="ftm")
+    torch.ftm.synchronize()
+    assert program.launch([kept, table, torch.tensor([0, 1, 3])])[0].item() == 8.0
+    assert kept.tolist() == [0.0, 2.0, 6.0]
+    with pytest.raises(IndexError):
+        program.launch([kept, table, torch.tensor([0, 1, 9])])
+    assert kept.tolist() == [0.0, 2.0, 6.0]
 
 
 def test_an_error_is_told_once_and_reaches_what_depends_on_it() -> None:
