@@ -1,11 +1,19 @@
 """Index expressions: folding must never change a value, and bounds must hold."""
 
+import operator
 from math import inf
 
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ftm_backend.ir.tile.index_expr import Expr, IndexFactory
+from ftm_backend.symbolic import (
+    ShapeEnv,
+    SymbolicExpressionError,
+    SymInt,
+    compile_expressions,
+    parse_size,
+)
 
 OPERATIONS = ("add", "sub", "mul", "div", "rem", "min", "max", "lt", "eq", "ne")
 REFERENCE = {
@@ -57,6 +65,78 @@ def test_values_and_bounds_survive_folding(steps, constants, variables):
                     known, atom, indices.constant(variables[0 if atom is x else 1])
                 )
             assert known.constant == value, (expr, value)
+
+
+SYMBOLS = ("s0", "s1")
+HOLDS = {"==": operator.eq, "!=": operator.ne, ">=": operator.ge}
+
+
+def number(size: float, values: tuple[int, int]) -> float:
+    """The value of a size for values of the symbols."""
+    return (
+        compile_expressions([size.text], SYMBOLS)(*values)[0] if isinstance(size, SymInt) else size
+    )
+
+
+def evaluated(expr: Expr, variables: dict[str, int], values: tuple[int, int]) -> float:
+    """The value of an expression for values of the variables and the symbols."""
+    total = number(expr.const, values)
+    for atom, c in expr.terms:
+        inner = [evaluated(e, variables, values) for e in atom.args]
+        found = REFERENCE[atom.operation](*inner) if inner else variables[atom.name]
+        total += number(c, values) * found
+    return total
+
+
+@settings(max_examples=300, deadline=None)
+@example(  # the end of the second of two sorted runs, of which the first has up to 16 elements
+    [("mul", 0, 4), ("sub", 2, 6), ("min", 4, 7), ("sub", 7, 8), ("min", 4, 9)],
+    [16, 0],
+    (3, 0),
+    (100, 2),
+    [(50, 2), (49, 2)],
+)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 9), st.integers(0, 9)),
+        min_size=1,
+        max_size=8,
+    ),
+    st.lists(st.integers(-40, 40), min_size=2, max_size=2),
+    st.tuples(st.integers(0, 7), st.integers(-3, 11)),
+    st.tuples(st.integers(2, 300), st.integers(0, 90)),
+    st.lists(st.tuples(st.integers(2, 300), st.integers(0, 90)), max_size=4),
+)
+def test_values_and_bounds_of_symbolic_sizes(steps, constants, variables, hint, others):
+    """Where the guards hold, an expression of sizes has the value that the numbers give."""
+    indices = IndexFactory()
+    x, y = indices.variable("x", 1, 0, 7), indices.variable("y", 2, -3, 11)
+    with ShapeEnv({"s0": (hint[0], 2), "s1": (hint[1], 0)}) as symbols:
+        leaves = [*(parse_size("{" + name + "}") for name in SYMBOLS), *constants]
+        exprs = [indices.of(x), indices.of(y), *(indices.constant(c) for c in leaves)]
+        chosen = []
+        for operation, i, j in steps:
+            chosen.append((operation, i % len(exprs), j % len(exprs)))
+            try:
+                exprs.append(build(indices, *chosen[-1][:1], *(exprs[k] for k in chosen[-1][1:])))
+            except (SymbolicExpressionError, ZeroDivisionError):
+                assume(False)
+        bounds = [(expr.low, expr.high) for expr in exprs]
+    guards = list(symbols.guards.values())
+    holds = compile_expressions([guard.size for guard in guards], SYMBOLS)
+    for values in [hint, *others]:
+        try:
+            results = holds(*values)
+            if not all(HOLDS[g.relation](n, 0) for g, n in zip(guards, results, strict=True)):
+                continue
+            expected = [*variables, *values, *constants]
+            for operation, i, j in chosen:
+                expected.append(REFERENCE[operation](expected[i], expected[j]))
+            for expr, (low, high), value in zip(exprs, bounds, expected, strict=True):
+                assert evaluated(expr, {"x": variables[0], "y": variables[1]}, values) == value
+                assert number(low, values) <= value <= number(high, values)
+        except ZeroDivisionError:  # of a quotient that a guard contains
+            assert values != hint
 
 
 def test_equal_expressions_are_one_object():

@@ -73,6 +73,12 @@ def test_rows_longer_than_scratchpad(dtype: torch.dtype) -> None:
     check(lambda t: t.kthvalue(75_000)[0], x)
 
 
+def test_long_rows_of_many_lengths_share_a_program() -> None:
+    """Two to four runs are merged, of which the last is shorter than the others, or is not."""
+    for length in (100_000, 70_000, 131_072, 131_071, 65_537, 200_000, 262_144):
+        check(lambda t: torch.sort(t, stable=True), rows(torch.int64, length))
+
+
 def test_zeros_keep_their_signs() -> None:
     x = torch.tensor([0.0, -0.0, 1.0, -0.0, 0.0, -1.0])
     for dtype in (torch.float32, torch.float64, torch.float16):

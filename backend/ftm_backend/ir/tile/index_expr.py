@@ -238,7 +238,8 @@ class IndexFactory:
             return a
         if statically_known_nonnegative(difference.low):
             return b
-        return self._atom("min", (a, b), least(a.low, b.low), least(a.high, b.high))
+        high = least(a.high, b.high, _simpler(a.high, b.high))
+        return self._atom("min", (a, b), least(a.low, b.low), high)
 
     def max(self, a: Expr, b: Expr) -> Expr:
         """Return the larger of two expressions."""
@@ -247,7 +248,8 @@ class IndexFactory:
             return a
         if statically_known_nonnegative(-difference.high):
             return b
-        return self._atom("max", (a, b), greatest(a.low, b.low), greatest(a.high, b.high))
+        low = greatest(a.low, b.low, _simpler(a.low, b.low))
+        return self._atom("max", (a, b), low, greatest(a.high, b.high))
 
     def compare(self, operation: str, a: Expr, b: Expr) -> Expr:
         """Return ``a <operation> b`` as 0 or 1; the operation is lt, eq or ne."""
@@ -320,8 +322,8 @@ def _is_reduced(remainder: Expr, divisor: int) -> bool:
     ) and statically_known_nonnegative(-remainder.high)
 
 
-def least(a: float, b: float) -> float:
-    """Return the smaller lower bound; -inf if that depends on symbolic sizes."""
+def least(a: float, b: float, unknown: float = -inf) -> float:
+    """Return the smaller number; ``unknown`` if that depends on symbolic sizes."""
     if not isinstance(a, SymInt) and not isinstance(b, SymInt):
         return min(a, b)
     return (
@@ -329,12 +331,12 @@ def least(a: float, b: float) -> float:
         if statically_known_nonnegative(b - a)
         else b
         if statically_known_nonnegative(a - b)
-        else -inf
+        else unknown
     )
 
 
-def greatest(a: float, b: float) -> float:
-    """Return the larger upper bound; inf if that depends on symbolic sizes."""
+def greatest(a: float, b: float, unknown: float = inf) -> float:
+    """Return the larger number; ``unknown`` if that depends on symbolic sizes."""
     if not isinstance(a, SymInt) and not isinstance(b, SymInt):
         return max(a, b)
     return (
@@ -342,5 +344,10 @@ def greatest(a: float, b: float) -> float:
         if statically_known_nonnegative(a - b)
         else b
         if statically_known_nonnegative(b - a)
-        else inf
+        else unknown
     )
+
+
+def _simpler(a: float, b: float) -> float:
+    """Return one of two bounds that both hold, a number if one is."""
+    return b if isinstance(a, SymInt) else a
