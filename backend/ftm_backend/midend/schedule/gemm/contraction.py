@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement
 from ftm_backend.midend.schedule.gemm.tiling_problem import OperandTraffic
+from ftm_backend.midend.schedule.loop_nest.capacity_check import ONE_CORE_WORK
 from ftm_backend.symbolic import guarded_equal, may_exceed_one, size_hint
 from ftm_backend.target.element_types import ACCUMULATORS
 
@@ -42,7 +43,8 @@ __all__ = [
 _WIDENING = {"arith.extf", "arith.extsi"}
 
 # The least matrix that the matrix unit multiplies by a vector faster than a row reduction does.
-# Measured on the host: 64 x 64 takes 0.87 of its time, 3072 x 768 takes 0.46, 8 x 4 takes 1.8.
+# Measured on the host: 12 x (200 x 64) takes 0.33 of its time, 3072 x 768 takes 0.46, 8 x 4 takes
+# 1.8. With less than `ONE_CORE_WORK` in all, several row reductions can share a kernel.
 _MATRIX_ROWS, _MATRIX_ELEMENTS = 16, 4096
 
 
@@ -140,7 +142,8 @@ def _is_row_reduction(contraction: Contraction) -> bool:
     rows = extents["m"] * extents["n"]
     if rows == 1 or min(extents["m"], extents["n"]) > 1:
         return rows == 1
-    if rows >= _MATRIX_ROWS and rows * extents["k"] >= _MATRIX_ELEMENTS:
+    is_large = rows >= _MATRIX_ROWS and rows * extents["k"] >= _MATRIX_ELEMENTS
+    if is_large and size_hint(contraction.statement.volume) >= ONE_CORE_WORK:
         return False
     matrix = contraction.a if extents["m"] > 1 else contraction.b
     return any(
