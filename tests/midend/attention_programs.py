@@ -28,7 +28,8 @@ class Case:
     mask: ``add`` [m, n], ``keys`` [batch, n], ``where`` (booleans) or ``causal``. backward: the
     gradients of queries, keys and values instead; the result's gradient is one more operand. both:
     the result as well; the gradient is that of its weighted half squares. columns: the gradients are
-    stored transposed, as autograd writes that of ``k.mT``.
+    stored transposed, as autograd writes that of ``k.mT``. one_op: the softmax that gives rows
+    without any score zeros is one op.
     """
 
     batch: int = 2
@@ -40,6 +41,7 @@ class Case:
     dtype: str = "f32"
     mask: str = ""
     safe: bool = False
+    one_op: bool = False
     keep: bool = False
     turned_keys: bool = False
     turned_result: bool = False
@@ -93,7 +95,10 @@ class Case:
             scores = t.call("where.self", condition=hidden, self=scores, other=lowest)
         elif self.mask:
             scores = t.call("add.Tensor", self=scores, other=hidden, alpha=t.scalar(1))
-        weights = t.call("_softmax", self=scores, dim=-1, half_to_float=False)
+        if self.one_op:
+            weights = t.call("_safe_softmax", self=scores, dim=-1, dtype=None)
+        else:
+            weights = t.call("_softmax", self=scores, dim=-1, half_to_float=False)
         if self.safe:
             test = t.call("isneginf", self=scores)
             none = t.call("all.dim", self=test, dim=-1, keepdim=True)
@@ -192,7 +197,9 @@ CASES = {
     "keys": Case(mask="keys"),
     "causal": Case(mask="causal"),
     "causal, safe": Case(mask="causal", m=70, safe=True),
+    "causal, one op": Case(mask="causal", m=70, one_op=True),
     "dropped": Case(keep=True, safe=True),
+    "dropped, one op": Case(mask="where", keep=True, one_op=True, dtype="bf16"),
     "keys as columns": Case(turned_keys=True),
     "result as columns": Case(turned_result=True),
     "f64": Case(dtype="f64"),

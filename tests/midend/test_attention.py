@@ -50,13 +50,13 @@ def test_every_plan_is_right(
     check(CASES[name], M7032, [1, 2, 3, 4, 8])
 
 
-@pytest.mark.parametrize("safe", [False, True])
+@pytest.mark.parametrize("form", ["", "safe", "one_op"])
 @pytest.mark.parametrize("given", [0.0, 0.25])
 @pytest.mark.parametrize("machine", [TIGHT, M7032], ids=["tight", "m7032"])
 def test_rows_without_scores_and_numbers_that_are_none(
-    machine: MachineParameters, given: float, safe: bool
+    machine: MachineParameters, given: float, form: str
 ) -> None:
-    case = Case(mask="where", safe=safe, m=40, n=90)
+    case = Case(mask="where", safe=form == "safe", one_op=form == "one_op", m=40, n=90)
     inputs = case.inputs()
     q, k, values, mask = inputs
     mask[3] = False  # no score at all: NaN, or the program's value

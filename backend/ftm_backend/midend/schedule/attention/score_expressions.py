@@ -401,13 +401,15 @@ def _is_softmax(node: Node) -> bool:
 
 
 def _is_fully_masked(node: Node, score: Node) -> bool:
-    """Whether a node is the condition that all scores of a row are -inf."""
-    if node.op != "and":
-        return False
-    (test,) = node.operands
+    """Whether a node is the condition that all scores of a row, or their maximum, are -inf."""
+    test = node.operands[0] if node.op == "and" else node
     if test.op != "arith.cmpf" or test.payload != OEQ:
         return False
     x, number = test.operands
+    if node is test:
+        if x.op != "max":
+            return False
+        (x,) = x.operands
     same = x is score or (score.op == "arith.extf" and score.operands[0] is x)
     return same and number.op == "constant" and number.payload == -inf
 
