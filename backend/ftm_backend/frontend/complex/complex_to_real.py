@@ -130,7 +130,7 @@ class ComplexRewriter:
     def argument(self, value: Argument) -> object:
         """Convert an argument for a rewrite: tensors become ComplexTensors, with their old type."""
         if isinstance(value, Ref):
-            return ComplexTensor(self, self.values[value.index], self.old_types[value.index])
+            return ComplexTensor(self.values[value.index], self.old_types[value.index])
         return (
             tuple(map(self.argument, value))
             if isinstance(value, tuple) and not isinstance(value, Complex)
@@ -273,10 +273,10 @@ class ComplexRewriter:
 class ComplexTensor:
     """An operand of a rewrite: its value in the new trace, and its type in the old trace."""
 
-    def __init__(self, rewriter: ComplexRewriter, ref: Ref, type_: TensorType | None) -> None:
+    def __init__(self, ref: Ref, type_: TensorType | None) -> None:
         """Wrap a value."""
         assert type_ is not None, "an undefined tensor is no operand"
-        self.ref, self.type, self.rewriter = ref, type_, rewriter
+        self.ref, self.type = ref, type_
 
 
 Operand: TypeAlias = "ComplexTensor | Argument"

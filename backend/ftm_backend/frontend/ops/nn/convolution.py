@@ -45,14 +45,13 @@ class _Geometry:
         stride: list[int],
         padding: list[int],
         dilation: list[int],
-        output_padding: list[int],
         groups: int,
     ) -> None:
         widened = dims == 1
         self.widened, self.dims, self.groups = widened, max(dims, 2), groups
-        self.stride, self.padding, self.dilation, self.output_padding = (
+        self.stride, self.padding, self.dilation = (
             [default] * widened + _spread(values, dims)
-            for values, default in ((stride, 1), (padding, 0), (dilation, 1), (output_padding, 0))
+            for values, default in ((stride, 1), (padding, 0), (dilation, 1))
         )
 
     def lift(self, x: StridedValue) -> StridedValue:
@@ -244,7 +243,7 @@ def _by_depth(
         taps = weight.slice(2, phase.first, phase.count, phase.step)
         stride, padding = [1, *g.stride[1:]], [phase.end, *g.padding[1:]]
         dilation = [phase.spacing, *g.dilation[1:]]
-        dense = _Geometry(3, stride, padding, dilation, [0, 0, 0], g.groups)
+        dense = _Geometry(3, stride, padding, dilation, g.groups)
         part = _scatter_windows(b, x, taps, dense, (count, *size[1:]))
         steps = (*strides[:2], g.stride[0] * strides[2], *strides[3:])
         parts.append((part, Strided(part.shape, steps, r * strides[2])))
@@ -361,7 +360,7 @@ def _convolution(
     output_padding: list[int],
     groups: int,
 ) -> StridedValue:
-    g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)
+    g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, groups)
     size = [1] * g.widened + list(b.result.shape[2:])
     result = b.reshape(
         _forward(b, g.lift(input), g.lift(weight), g, transposed, size), b.result.shape
@@ -387,7 +386,7 @@ def _convolution_backward(
 ) -> tuple[StridedValue | None, ...]:
     if not input.type.numel or not weight.type.numel or not grad_output.type.numel:
         return tuple(None if r is None else b.full(0, r.dtype, r.shape) for r in b.results)
-    g = _Geometry(input.rank - 2, stride, padding, dilation, output_padding, groups)
+    g = _Geometry(input.rank - 2, stride, padding, dilation, groups)
     grads: list[StridedValue | None] = [None, None, None]
     x, w, grad = g.lift(input), g.lift(weight), g.lift(grad_output)
     if b.results[0] is not None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from math import inf
 from typing import NamedTuple
@@ -37,21 +36,12 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = [
     "Candidate",
     "Cycles",
-    "Direction",
     "FusionContext",
     "FusionRule",
     "apply_rule",
     "statements_of",
     "stores_one_tensor",
 ]
-
-
-class Direction(Enum):
-    """Which kernel joins which."""
-
-    PROLOGUE = "a producer joins its consumer"
-    EPILOGUE = "a consumer joins its producer"
-    HORIZONTAL = "kernels with common inputs join"
 
 
 class Cycles(NamedTuple):
@@ -258,14 +248,12 @@ class FusionRule:
 
     Attributes:
         name: Name of its pass, and of its decision in ``FTM_TUNE`` (``fuse`` or ``keep``).
-        direction: Which kernel joins which.
         doc: One sentence that starts with a verb.
         is_anchor: Whether the rule starts at a kernel.
         candidates: Yields the fusions of an anchor, in the order in which they are considered.
     """
 
     name: str
-    direction: Direction
     doc: str
     is_anchor: Callable[[Kernel], bool]
     candidates: Callable[[FusionContext, Kernel], Iterator[Candidate]]

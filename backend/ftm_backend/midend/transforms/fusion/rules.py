@@ -16,49 +16,43 @@ from ftm_backend.midend.transforms.fusion import (
     fuse_gemm_reduction,
     fuse_pool_reduction,
 )
-from ftm_backend.midend.transforms.fusion.fusion_rule import Direction, FusionRule
+from ftm_backend.midend.transforms.fusion.fusion_rule import FusionRule
 
 __all__ = ["AFTER_ALGORITHMS", "BEFORE_ALGORITHMS", "RULES"]
 
 BEFORE_ALGORITHMS = (
     FusionRule(
         "fuse-attention-backward",
-        Direction.HORIZONTAL,
         "Fuse the gradients of attention into one kernel that keeps the scores on chip.",
         fuse_attention_backward.is_anchor,
         fuse_attention_backward.candidates,
     ),
     FusionRule(
         "fuse-attention",
-        Direction.PROLOGUE,
         "Fuse attention into one kernel that keeps the scores on chip.",
         fuse_attention.is_anchor,
         fuse_attention.candidates,
     ),
     FusionRule(
         "fuse-conv-backward",
-        Direction.HORIZONTAL,
         "Fuse both gradients of a convolution with the weight update, to read the weights once.",
         fuse_conv_backward.is_anchor,
         fuse_conv_backward.candidates,
     ),
     FusionRule(
         "fuse-conv-transpose-epilogue",
-        Direction.EPILOGUE,
         "Apply elementwise consumers of a transposed convolution before its result is stored.",
         fuse_conv_transpose_epilogue.is_anchor,
         fuse_conv_transpose_epilogue.candidates,
     ),
     FusionRule(
         "fuse-gemm-prologue",
-        Direction.PROLOGUE,
         "Compute a matmul operand in the kernel of the matmul, if nothing else reads it.",
         fuse_gemm_prologue.is_anchor,
         fuse_gemm_prologue.candidates,
     ),
     FusionRule(
         "fuse-conv-prologue",
-        Direction.PROLOGUE,
         "Apply batch norm and ReLU while a convolution loads its input, instead of storing it.",
         fuse_conv_prologue.is_anchor,
         fuse_conv_prologue.candidates,
@@ -69,14 +63,12 @@ BEFORE_ALGORITHMS = (
 AFTER_ALGORITHMS = (
     FusionRule(
         "fuse-pool-reduction",
-        Direction.EPILOGUE,
         "Compute partial sums of a pooling's result in its kernel, one for each plane.",
         fuse_pool_reduction.is_anchor,
         fuse_pool_reduction.candidates,
     ),
     FusionRule(
         "fuse-gemm-reduction",
-        Direction.EPILOGUE,
         "Compute partial sums of a matmul's result in its kernel, one for each block.",
         fuse_gemm_reduction.is_anchor,
         fuse_gemm_reduction.candidates,
