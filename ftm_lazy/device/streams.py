@@ -6,7 +6,7 @@ another stream's event does nothing, and a timing event first runs all earlier o
 
 from __future__ import annotations
 
-from types import TracebackType
+from contextlib import nullcontext
 
 import torch
 
@@ -84,24 +84,14 @@ def set_stream(stream: torch.Stream) -> None:
         raise ValueError(f"expected a stream of device {NAME}, but got one of {stream.device}")
 
 
-class StreamContext:
+class StreamContext(nullcontext[None]):
     """Context manager that makes `stream` the current one; None changes nothing."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
+        super().__init__()
         self.stream = stream
         if stream is not None:
             set_stream(stream)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        return None
 
 
 def stream(stream: torch.Stream | None) -> StreamContext:

@@ -7,7 +7,12 @@ import re
 import libcst as cst
 from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameProvider
 
-from ftm_lazy.migrate.remove_empty_statements import GONE, lines_above, without_empty
+from ftm_lazy.migrate.remove_empty_statements import (
+    GONE,
+    EmptyLineRemover,
+    lines_above,
+    without_empty,
+)
 from ftm_lazy.migrate.sharding import POLICIES, WRAPPERS, sharded
 from ftm_lazy.migrate.torch_xla_rewrites import (
     CALLS,
@@ -42,7 +47,7 @@ class _UnsupportedCallError(Exception):
     """A rule does not cover a call; the message has the reason."""
 
 
-class CallRewriter(cst.CSTTransformer):
+class CallRewriter(EmptyLineRemover):
     """Rewrites calls and names by the rules of `torch_xla_rewrites`.
 
     Args:
@@ -289,16 +294,6 @@ class CallRewriter(cst.CSTTransformer):
             if name and (each.keyword is None or each.keyword.value == name)
         ]
         return bool(given) and _text(given[0]) != "False"
-
-    def leave_IndentedBlock(  # noqa: N802
-        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
-    ) -> cst.IndentedBlock:
-        """Remove empty lines from a block."""
-        body, footer = without_empty(updated_node.body)
-        if len(body) == len(updated_node.body):
-            return updated_node
-        body = body or [cst.SimpleStatementLine([cst.Pass()])]
-        return updated_node.with_changes(body=body, footer=[*footer, *updated_node.footer])
 
     def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:  # noqa: N802
         """Remove empty lines from the module."""

@@ -7,7 +7,12 @@ from libcst.helpers import get_full_name_for_node
 from libcst.metadata import ParentNodeProvider, QualifiedNameProvider, QualifiedNameSource
 
 from ftm_lazy.migrate.inserted_helpers import HELPERS
-from ftm_lazy.migrate.remove_empty_statements import GONE, lines_above, without_empty
+from ftm_lazy.migrate.remove_empty_statements import (
+    GONE,
+    EmptyLineRemover,
+    lines_above,
+    without_empty,
+)
 
 
 class NameUses(cst.CSTVisitor):
@@ -40,7 +45,7 @@ class NameUses(cst.CSTVisitor):
                 self.names.add(node.value)
 
 
-class ImportRewriter(cst.CSTTransformer):
+class ImportRewriter(EmptyLineRemover):
     """Rewrites imports and inserts helpers.
 
     Args:
@@ -52,16 +57,6 @@ class ImportRewriter(cst.CSTTransformer):
     def __init__(self, used: set[str], required: list[str], helpers: list[str]) -> None:
         super().__init__()
         self._used, self._required, self._helpers = used, required, helpers
-
-    def leave_IndentedBlock(  # noqa: N802
-        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
-    ) -> cst.IndentedBlock:
-        """Remove empty lines from a block."""
-        body, footer = without_empty(updated_node.body)
-        if len(body) == len(updated_node.body):
-            return updated_node
-        body = body or [cst.SimpleStatementLine([cst.Pass()])]
-        return updated_node.with_changes(body=body, footer=[*footer, *updated_node.footer])
 
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine

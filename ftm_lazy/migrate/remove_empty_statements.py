@@ -43,3 +43,17 @@ def without_empty(
             above = []
         kept.append(statement)
     return kept, above
+
+
+class EmptyLineRemover(cst.CSTTransformer):
+    """Removes empty lines from blocks."""
+
+    def leave_IndentedBlock(  # noqa: N802
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        """Remove empty lines from a block."""
+        body, footer = without_empty(updated_node.body)
+        if len(body) == len(updated_node.body):
+            return updated_node
+        body = body or [cst.SimpleStatementLine([cst.Pass()])]
+        return updated_node.with_changes(body=body, footer=[*footer, *updated_node.footer])

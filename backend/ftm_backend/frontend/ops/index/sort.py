@@ -29,24 +29,27 @@ def _sort(
     return sort(b, self, dim, descending)
 
 
+def _unordered(b: LinalgBuilder, x: StridedValue) -> tuple[StridedValue, StridedValue] | None:
+    """Return values and indices of a scalar or of an empty result; None if there is an order."""
+    if x.rank and b.result.numel:
+        return None
+    shape = b.result.shape
+    values = b.full(0, x.dtype, shape) if x.rank else b.reshape(x, shape)
+    return values, b.full(0, "i64", shape)
+
+
 @lowering("aten::topk", NUMBERS, "topk", EXACT)
 def _topk(
     b: LinalgBuilder, self: StridedValue, k: int, dim: int = -1, largest: bool = True
 ) -> tuple[StridedValue, StridedValue]:
-    if not self.rank or not b.result.numel:
-        return b.full(0, self.dtype, b.result.shape) if self.rank else self, b.full(
-            0, "i64", b.result.shape
-        )
-    return sort_rows(b, self, dim, largest, k).both(b)
+    return _unordered(b, self) or sort_rows(b, self, dim, largest, k).both(b)
 
 
 @lowering("aten::kthvalue", NUMBERS, "kthvalue", EXACT)
 def _kthvalue(
     b: LinalgBuilder, self: StridedValue, k: int, dim: int = -1
 ) -> tuple[StridedValue, StridedValue]:
-    if not self.rank or not b.result.numel:
-        return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
-    return _finished(b, sort_rows(b, self, dim, most=k).part(k - 1, 1))
+    return _unordered(b, self) or _finished(b, sort_rows(b, self, dim, most=k).part(k - 1, 1))
 
 
 def _finished(b: LinalgBuilder, ordered: SortedRows) -> tuple[StridedValue, StridedValue]:
@@ -84,11 +87,7 @@ def _median(skip: bool) -> Lower:
 
 def _median_dim(skip: bool) -> Lower:
     def lower(b: LinalgBuilder, self: StridedValue, dim: int) -> tuple[StridedValue, StridedValue]:
-        if not self.rank or not b.result.numel:
-            return b.reshape(self, b.result.shape) if not self.rank else b.full(
-                0, self.dtype, b.result.shape
-            ), b.full(0, "i64", b.result.shape)
-        return _finished(b, _middle(b, self, dim % self.rank, skip))
+        return _unordered(b, self) or _finished(b, _middle(b, self, dim % self.rank, skip))
 
     return lower
 
@@ -105,8 +104,9 @@ def _mode(b: LinalgBuilder, self: StridedValue, dim: int = -1) -> tuple[StridedV
 
     NaN equals nothing.
     """
-    if not self.rank or not b.result.numel:
-        return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
+    unordered = _unordered(b, self)
+    if unordered is not None:
+        return unordered
     dim %= self.rank
     ordered = sort_rows(b, self, dim)
     values = ordered.values(b)

@@ -65,11 +65,6 @@ class NestCandidate:
         """Return the candidate of these statements; None if they cannot be one kernel."""
         if len(statements) > MOST_STATEMENTS:
             return None
-        numbers, words = ValueNumbers(), []
-        for statement in statements:
-            named = cache.named(statement)
-            words.append((named.key, numbers.links(named)))
-            numbers.take(named)
         found: list[IterationDomain | None] = [None]
 
         def find() -> bool:
@@ -79,7 +74,7 @@ class NestCandidate:
             return found[0] is not None
 
         taken, state = cache.get_or_compute(
-            ("all", tuple(words), cache.stores(dict.fromkeys(statements))), find
+            ("all", cache.statements_key(statements), cache.stores(dict.fromkeys(statements))), find
         )
         return NestCandidate(statements, cache, state, found[0]) if taken else None
 
