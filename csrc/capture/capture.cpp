@@ -2,6 +2,7 @@
 
 #include "graph/view_spec.h"
 #include "support/capture_mode.h"
+#include "tensor/captured_variables.h"
 #include "tensor/tensor_access.h"
 
 #include <algorithm>
@@ -66,6 +67,7 @@ void Capture::end() {
   if (draws_) {
     draws_.reset();
     capturing = false;
+    captured_variables.clear();
   }
 }
 

@@ -2,6 +2,7 @@
 #include "sync/cut_trace.h"
 #include "execute/first_run_observer.h"
 #include "execute/launcher.h"
+#include "support/capture_mode.h"
 #include "tensor/tensor_access.h"
 #include "tensor/view_access.h"
 
@@ -86,7 +87,9 @@ void DeviceLaunch::compute() {
 PendingTrace* DeviceLaunch::pending_input_trace() {
   for (const auto& tensor : inputs_) {
     if (!tensor.is_cpu() && tensor.numel() != 0 && !trace_node(content_of(tensor)).is_data) {
-      return variable_of(*tensor.unsafeGetTensorImpl()).trace();
+      auto* trace = variable_of(*tensor.unsafeGetTensorImpl()).trace();
+      TORCH_CHECK_NOT_IMPLEMENTED(trace != nullptr, kNoContent); // a capture computes it
+      return trace;
     }
   }
   return nullptr;

@@ -3,6 +3,7 @@
 #include "memory/memory_pool.h"
 #include "support/capture_mode.h"
 #include "support/device_index.h"
+#include "tensor/captured_variables.h"
 #include "tensor/fake_addresses.h"
 
 #include <c10/core/Allocator.h>
@@ -41,7 +42,7 @@ void move_to_trace(VariableData& state, PendingTrace& trace) {
   }
   if (state.trace != nullptr) {
     remove_from_trace(state);
-  } else if (state.ir_value.node) {
+  } else if (state.ir_value.node && trace_node(state.ir_value).is_data) {
     state.old_buffer = static_cast<const DataNode&>(trace_node(state.ir_value)).buffer();
   }
   add_to_trace(state, trace);
@@ -68,6 +69,9 @@ void delete_variable(void* context) {
 Variable::Variable(int64_t nbytes, c10::DeviceIndex device)
     : VariableState{VariableData(nbytes, device)},
       LazyTensor(std::shared_ptr<Data>(std::shared_ptr<void>(), &state)) {
+  if (capturing) {
+    captured_variables.insert(&state);
+  }
   address_ = nbytes != 0 ? allocate_fake_address(*this, nbytes) : nullptr; // as on other devices
   count_new_storage(device, nbytes);
   report_storage(address_, nbytes, device);
@@ -88,6 +92,10 @@ Variable::~Variable() {
 }
 
 void Variable::set_value(Value value, PendingTrace& own) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !capturing || captured_variables.contains(&state),
+      "a captured program writes to a tensor that is none of its inputs, parameters or buffers: "
+      "make it one");
   const bool overwrites_state = state.ir_value.node && (trace_node(state.ir_value).is_data ||
                                                         own.step.recorded.contains(next_call()));
   state.rewritten = state.rewritten || overwrites_state;

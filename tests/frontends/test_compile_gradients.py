@@ -170,3 +170,39 @@ def test_parts_of_a_conjugate(device: str) -> None:
     call = torch.compile(lambda z: z.real * z.imag, backend=TorchCompileBackend(), fullgraph=True)
     for given in (z.conj(), z):
         torch.testing.assert_close(call(given.to(device)).cpu(), given.real * given.imag)
+
+
+def test_a_program_cannot_be_launched_on_what_a_capture_computes() -> None:
+    """With an input on the CPU, the launch needs values."""
+    program = capture(lambda x, y: [x * 2 + y], [torch.zeros(3), torch.zeros(3)])
+    with pytest.raises(CaptureError, match="while its program was being captured"):
+        capture(lambda x: program.launch([x + 1, torch.ones(3)]), [torch.zeros(3)])
+    kept: list[torch.Tensor] = []
+    capture(lambda x: [kept.append(x + 1) or kept[0]], [torch.zeros(3)])
+    with pytest.raises(NotImplementedError, match="while its program was being captured"):
+        program.launch([kept[0], torch.ones(3)])
+    kept[0].zero_().add_(3)
+    assert program.launch([kept[0], torch.ones(3)])[0].tolist() == [7.0] * 3
+
+
+def test_a_captured_program_writes_only_to_its_inputs() -> None:
+    outside = torch.zeros(3, device="ftm")
+    for write in (outside.add_, outside.copy_, lambda x: outside[:2].mul_(x[:2])):
+        with pytest.raises(CaptureError, match="none of its inputs, parameters or buffers"):
+            capture(lambda x, write=write: [write(x)], [torch.zeros(3)])
+    assert outside.tolist() == [0.0] * 3
+    own = capture(lambda x: [torch.zeros(3).to("ftm").add_(x)], [torch.zeros(3)])
+    assert own.launch([torch.ones(3)])[0].tolist() == [1.0] * 3
+
+    class Cache(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.sum = torch.zeros(3, device="ftm")
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.sum.add_(x)
+
+    model = Cache()
+    with pytest.raises(CaptureError, match="none of its inputs, parameters or buffers"):
+        FTMCompiler().jit_run(model, torch.ones(3, device="ftm"))
+    assert model(torch.ones(3, device="ftm")).tolist() == [1.0] * 3
