@@ -14,6 +14,9 @@ namespace FTM_ISA {
 // Rows of B whose products are added to C in one pass over its columns, and vectors of columns in
 // registers. Rows are read in the order of memory where possible, because prefetchers follow it.
 constexpr int kPassRows = 8, kPassVectors = 2;
+// Bytes of a row of B that are requested ahead: the processor's own prefetcher stops at the end of
+// a page. 2048 and 8192 were equally good.
+constexpr int64_t kAhead = 2048;
 constexpr int kGroup = 4; // rows of A that are multiplied at once: more need too many registers
 // Independent sums of a dot product: as many as a multiplication takes cycles.
 constexpr int dot_sums(int rows) {
@@ -86,6 +89,7 @@ FTM_INLINE void few_columns(
   for (int64_t p = 0; p < k; ++p, b += ldb) {
 #pragma GCC unroll 16
     for (int64_t v = 0; v < Vectors; ++v) {
+      if (!Part) __builtin_prefetch(b + kPassRows * ldb + v * kFloats); // of the next pass
       const vf row = Part ? load_part(b, count) : load_floats(b + v * kFloats);
 #pragma GCC unroll 16
       for (int64_t r = 0; r < Rows; ++r) sum[r][v] = fma(splat(a[r * lda + p]), row, sum[r][v]);
@@ -116,6 +120,7 @@ FTM_INLINE void few_dots(
 #pragma GCC unroll 16
     for (int64_t d = 0; d < kDots; ++d) {
       const int64_t at = p + d * kFloats;
+      __builtin_prefetch(b + at + kAhead / int64_t(sizeof(S)));
       const vf row = load_floats(b + at);
 #pragma GCC unroll 16
       for (int64_t r = 0; r < Rows; ++r)
