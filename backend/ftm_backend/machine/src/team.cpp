@@ -1,6 +1,7 @@
 #include "team.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -51,6 +52,7 @@ void wait_while(const std::atomic<uint32_t>& word, uint32_t seen) {
       }
       pause();
     }
+    sched_yield(); // the core it waits for may be queued for this processor
   } while (Clock::now() - start < spin);
   sleepers.fetch_add(1, std::memory_order_seq_cst);
   while (word.load(std::memory_order_seq_cst) == seen)
