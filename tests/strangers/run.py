@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 CASES: dict[str, int] = {
     "tools": 5000, "expressions": 1000, "networks": 4000, "chains": 6000, "draws": 2000,
     "functions": 9000, "sparse_arithmetic": 6000, "linear_systems": 1000, "outputs": 4000,
-    "strides": 10000,
+    "strides": 10000, "sizes": 3000,
 }  # fmt: skip
 """Each campaign, and how many cases make it whole."""
 
