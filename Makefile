@@ -23,7 +23,7 @@
 #                   recorded programs against the CPU, with and without sanitizers
 #   make test-strangers  campaigns of random programs, expressions, values, strides and tool calls;
 #                   ARGS=--resume goes on where a run was stopped
-#   make test-combinations  tests of which CI runs one in n combinations of parameters, with all
+#   make test-combinations  all combinations of parameters of the tests of which CI runs a part
 #   make test-ops   PyTorch's databases of ops, modules and optimizers against the CPU; resumable
 #   make test-trace-analysis  Holistic Trace Analysis reads a trace of torch.profiler
 

@@ -282,7 +282,7 @@ def _run(command: list[str], target: Path, label: str) -> None:
             [*command, *depends, "-o", str(partial)],
             capture_output=True,
             text=True,
-            # ccache compiles anew with a precompiled header unless it is told these
+            # Without these, ccache does not reuse a unit that has a precompiled header.
             env={"CCACHE_SLOPPINESS": "pch_defines,time_macros", **os.environ},
         )
     except FileNotFoundError as error:

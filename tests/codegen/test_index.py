@@ -89,7 +89,7 @@ def evaluated(expr: Expr, variables: dict[str, int], values: tuple[int, int]) ->
 
 
 @settings(max_examples=300, deadline=None)
-@example(  # the end of the second of two sorted runs, of which the first has up to 16 elements
+@example(  # the length of the second of two sorted runs; the first has up to 16 elements
     [("mul", 0, 4), ("sub", 2, 6), ("min", 4, 7), ("sub", 7, 8), ("min", 4, 9)],
     [16, 0],
     (3, 0),
@@ -116,9 +116,10 @@ def test_values_and_bounds_of_symbolic_sizes(steps, constants, variables, hint, 
         exprs = [indices.of(x), indices.of(y), *(indices.constant(c) for c in leaves)]
         chosen = []
         for operation, i, j in steps:
-            chosen.append((operation, i % len(exprs), j % len(exprs)))
+            i, j = i % len(exprs), j % len(exprs)
+            chosen.append((operation, i, j))
             try:
-                exprs.append(build(indices, *chosen[-1][:1], *(exprs[k] for k in chosen[-1][1:])))
+                exprs.append(build(indices, operation, exprs[i], exprs[j]))
             except (SymbolicExpressionError, ZeroDivisionError):
                 assume(False)
         bounds = [(expr.low, expr.high) for expr in exprs]

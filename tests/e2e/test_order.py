@@ -74,7 +74,7 @@ def test_rows_longer_than_scratchpad(dtype: torch.dtype) -> None:
 
 
 def test_long_rows_of_many_lengths_share_a_program() -> None:
-    """Two to four runs are merged, of which the last is shorter than the others, or is not."""
+    """The program merges two to four sorted runs. The last run is complete or shorter."""
     for length in (100_000, 70_000, 131_072, 131_071, 65_537, 200_000, 262_144):
         check(lambda t: torch.sort(t, stable=True), rows(torch.int64, length))
 
