@@ -76,9 +76,9 @@ void give_up(RunQueue& q) {
 // the current run, which can be repeated; the exception is passed on.
 template <typename Demand, typename Ready>
 void wait_until(RunQueue& q, std::unique_lock<std::mutex>& lock, Demand demand, Ready ready) {
-  const bool counts = !is_compile_thread;
-  q.waiting += counts;
-  const auto is_resumable = [&] { return counts && q.resume != nullptr; };
+  const int counts = is_compile_thread ? 0 : 1;
+  count_waiting(q, counts);
+  const auto is_resumable = [&] { return counts != 0 && q.resume != nullptr; };
   while (true) {
     if (q.waiting != 0) {
       demand();
@@ -93,13 +93,13 @@ void wait_until(RunQueue& q, std::unique_lock<std::mutex>& lock, Demand demand, 
       resume != nullptr ? resume() : handle_signals();
     } catch (...) {
       lock.lock();
-      q.waiting -= counts;
+      count_waiting(q, -counts);
       give_up(q);
       throw;
     }
     lock.lock();
   }
-  q.waiting -= counts;
+  count_waiting(q, -counts);
 }
 
 // Whether a thread that started this job may go on, since fewer jobs than the limit are in flight.
@@ -159,7 +159,9 @@ void start(const JobPtr& job, const ProgramPtr& program) {
   job->program = program;
   job->started = true;
   if (runs_at_once(q, job)) {
+    leave_a_processor(false); // this thread does not record meanwhile
     run_program(q, lock, job);
+    leave_a_processor(q.waiting == 0);
   } else {
     q.changed->notify_all();
     wait_until(q, lock, [] {}, [&] { return has_room_behind(q, *job); });
@@ -223,19 +225,19 @@ void set_compile_thread(bool is_one) {
 Waiting::Waiting() {
   auto& q = run_queue();
   const std::lock_guard<std::mutex> guard(q.mutex);
-  ++q.waiting;
+  count_waiting(q, 1);
 }
 
 Waiting::~Waiting() {
   auto& q = run_queue();
   const std::lock_guard<std::mutex> guard(q.mutex);
-  q.waiting -= counts_;
+  count_waiting(q, -counts_);
 }
 
 void Waiting::give_up() {
   auto& q = run_queue();
   const std::lock_guard<std::mutex> guard(q.mutex);
-  q.waiting -= std::exchange(counts_, false);
+  count_waiting(q, -std::exchange(counts_, false));
   ftm::give_up(q);
 }
 

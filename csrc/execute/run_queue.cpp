@@ -76,6 +76,11 @@ RunQueue& run_queue() {
   return part<RunQueue>();
 }
 
+void count_waiting(RunQueue& q, int change) {
+  q.waiting += change;
+  leave_a_processor(q.waiting == 0);
+}
+
 bool is_pending(const BufferPtr& buffer) {
   return buffer && buffer->state() == Buffer::State::pending;
 }

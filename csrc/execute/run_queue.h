@@ -49,6 +49,10 @@ struct RunQueue {
 
 RunQueue& run_queue();
 
+// Adds to the number of waiting threads. While none waits, one records, and runs leave it a
+// processor: if the operating system suspends a thread of the machine, others wait for it.
+void count_waiting(RunQueue& q, int change);
+
 // Suspends all jobs that have not run, until one of their results is waited for.
 void suspend_jobs(RunQueue& q);
 // Returns the first job that is neither suspended nor in flight, or null.

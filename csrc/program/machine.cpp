@@ -36,6 +36,7 @@ struct MachineLibrary {
   decltype(&ftm_prepare) prepare;
   decltype(&ftm_run) run;
   decltype(&ftm_set_collectives) set_collectives;
+  decltype(&ftm_leave_processors) leave_processors;
   decltype(&ftm_record_spans) record_spans;
   decltype(&ftm_job_spans) job_spans;
   decltype(&ftm_call_ops) call_ops;
@@ -44,7 +45,8 @@ struct MachineLibrary {
 struct Machine {
   std::mutex mutex; // of opening it
   MachineLibrary functions;
-  ftm_machine* handle = nullptr; // never closed, since programs refer to it
+  // Never closed, since programs refer to it. Written last, under the mutex.
+  std::atomic<ftm_machine*> handle{nullptr};
   std::mutex running_mutex;
   ftm_job* running = nullptr; // the job that interrupt_machine stops
   std::atomic<bool> interrupted{false}; // written under running_mutex
@@ -107,6 +109,7 @@ void open_machine(const std::string& path, int cores, bool checked, uint64_t ins
   find_optional(library, "ftm_prepare", f.prepare);
   find_optional(library, "ftm_run", f.run);
   find_optional(library, "ftm_set_collectives", f.set_collectives);
+  find_optional(library, "ftm_leave_processors", f.leave_processors);
   find_optional(library, "ftm_record_spans", f.record_spans);
   find_optional(library, "ftm_job_spans", f.job_spans);
   find_optional(library, "ftm_call_ops", f.call_ops);
@@ -129,6 +132,13 @@ bool machine_is_open() {
 
 int machine_cores() {
   return machine().functions.cores(machine().handle);
+}
+
+void leave_a_processor(bool leaves) {
+  const auto& f = machine().functions;
+  if (machine().handle != nullptr && f.leave_processors != nullptr) {
+    f.leave_processors(machine().handle, leaves ? 1 : 0);
+  }
 }
 
 namespace {

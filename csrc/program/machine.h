@@ -23,6 +23,10 @@ bool machine_is_open();
 // Returns the number of cores of the open machine.
 int machine_cores();
 
+// Sets whether runs leave one of this process's processors to the thread that records. A run notes
+// it at its next barrier.
+void leave_a_processor(bool leaves);
+
 // The machine stopped a run. `inputs_intact` is true if no donated input was overwritten. Then the
 // run may be repeated elsewhere, unless it has communicated with other processes.
 struct MachineFault : std::runtime_error {
@@ -91,11 +95,11 @@ class MachineProgram {
   bool is_awaited() const { return is_awaited_.load(std::memory_order_relaxed); }
   void set_awaited(bool awaited) const { is_awaited_.store(awaited, std::memory_order_relaxed); }
 
-  // Runs the program and waits for its end. The calling thread is core 0 meanwhile, if the machine
-  // allows that, unless a signal might have to interrupt the run (`by`). Pointers are by argument
-  // number; `arena` has arena_bytes. Throws MachineFault or MachineInterrupted, or rethrows a
-  // signal handler's exception. `spans` receives those that the machine has recorded; it may be
-  // null.
+  // Runs the program and waits for its end. The calling thread runs a core meanwhile, if the
+  // machine allows that, unless a signal might have to interrupt the run (`by`). Pointers are by
+  // argument number; `arena` has arena_bytes. Throws MachineFault or MachineInterrupted, or
+  // rethrows a signal handler's exception. `spans` receives those that the machine has recorded; it
+  // may be null.
   void run(
       const std::vector<void*>& inputs, const std::vector<void*>& outputs,
       const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by,

@@ -174,14 +174,18 @@ TURNS = """@program t, host
 
 @pytest.mark.parametrize("cores", [2, 3])
 @pytest.mark.parametrize("rounds", [1, 300, 3000])
-def test_cores_share_a_thread_or_have_their_own(cores, rounds):
-    """Short programs run in turns on one thread; longer ones are handed over in the middle, and
-    then tried either way."""
+@pytest.mark.parametrize("checked", [False, True])
+def test_threads_share_the_parts_of_cores(cores, rounds, checked):
+    """The number of processors that a run leaves to others changes while it runs."""
     image = assembler.assemble(TURNS.format(rounds=rounds))
-    with Machine(cores=cores) as machine:
+    with Machine(cores=cores, checked=checked) as machine:
         program = machine.load(image)
-        for _ in range(30):
-            assert program.run([])[0][:cores].tolist() == [rounds] * cores
+        for _ in range(10):
+            jobs = [program.submit([]) for _ in range(3)]
+            for left in (len(os.sched_getaffinity(0)), 1, 0):
+                machine.leave_processors(left)
+            for job in jobs:
+                assert job.wait()[0][:cores].tolist() == [rounds] * cores
 
 
 def test_scalar_arithmetic(fast):

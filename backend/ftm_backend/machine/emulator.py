@@ -134,8 +134,8 @@ class _Stats(ctypes.Structure):
     ]
 
 
-_OPTIONAL = frozenset({"ftm_record_spans", "ftm_job_spans", "ftm_call_ops"})
-"""Functions that a machine may lack, which then has no measured profile."""
+_OPTIONAL = frozenset({"ftm_record_spans", "ftm_job_spans", "ftm_call_ops", "ftm_leave_processors"})
+"""Functions that a machine may lack: it then has no measured profile, or leaves no processors."""
 
 _DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
 
@@ -173,6 +173,7 @@ def _library(path: Path) -> ctypes.CDLL:
         "ftm_release": (None, [pointer]),
         "ftm_stats": (None, [pointer, ctypes.POINTER(_Stats)]),
         "ftm_record_spans": (None, [pointer, ctypes.c_int]),
+        "ftm_leave_processors": (None, [pointer, ctypes.c_int32]),
         "ftm_job_spans": (
             ctypes.c_uint64,
             [pointer, ctypes.POINTER(ctypes.POINTER(_Span))],
@@ -261,6 +262,14 @@ class Machine:
         return MachineStats(
             *(int(getattr(raw, name)) for name in MachineStats.__dataclass_fields__)
         )
+
+    def leave_processors(self, count: int) -> None:
+        """Leave processors of this process to its other threads, from the next barrier on.
+
+        Args:
+            count: Their number, 0 at first. One thread always runs programs.
+        """
+        self._library.ftm_leave_processors(self._handle, count)
 
     def record_spans(self, on: bool = True) -> None:
         """Record when each core is in each call, for jobs that start later."""

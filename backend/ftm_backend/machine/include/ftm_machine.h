@@ -125,7 +125,7 @@ FTM_API ftm_job* ftm_prepare(
     ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs,
     const void* scalars, void* arena, char* err, size_t err_size);
 
-/* Runs a job of ftm_prepare and returns when it has ended. The calling thread is core 0 meanwhile,
+/* Runs a job of ftm_prepare and returns when it has ended. The calling thread runs a core meanwhile,
  * so no thread hands the job to another one. If other jobs run, it waits for them. Call ftm_wait
  * for the outcome. Other threads may call ftm_interrupt meanwhile. */
 FTM_API void ftm_run(ftm_job* job);
@@ -199,6 +199,11 @@ typedef struct {
  * is alone in every group. A machine may lack this function, and then runs no programs with
  * collectives for several processes. */
 FTM_API void ftm_set_collectives(ftm_machine* machine, const ftm_collectives* collectives);
+
+/* Sets how many of the process's processors jobs leave to the caller's threads, 0 at first. A job
+ * that runs notes it at its next barrier. Results do not depend on it. A machine may lack this
+ * function. */
+FTM_API void ftm_leave_processors(ftm_machine* machine, int32_t count);
 
 /* Turns on (1) or off (0) the recording of spans, for jobs that start later. It costs two readings
  * of the clock for each call and core. A machine may lack this function and the next two. */

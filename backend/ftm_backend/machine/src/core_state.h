@@ -2,9 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -18,7 +16,6 @@ namespace ftm {
 class Checker;
 class Collectives;
 class SpanLog;
-class Team;
 struct MapScratch;
 
 // A fault of the program. The interpreter adds the line to the message.
@@ -44,37 +41,38 @@ void write_shared(T& at, T value) {
   __atomic_store_n(&at, value, __ATOMIC_RELAXED);
 }
 
-// A 32-bit extent with relaxed atomic accesses.
-class Extent {
+// A number with relaxed atomic accesses.
+template <class T>
+class Relaxed {
  public:
-  Extent(int32_t n = 0) : n_(n) {}
-  Extent(const Extent& other) : n_(other) {}
-  Extent& operator=(const Extent& other) { return *this = int32_t(other); }
-  Extent& operator=(int32_t n) {
+  Relaxed(T n = 0) : n_(n) {}
+  Relaxed(const Relaxed& other) : n_(T(other)) {}
+  Relaxed& operator=(const Relaxed& other) { return *this = T(other); }
+  Relaxed& operator=(T n) {
     write_shared(n_, n);
     return *this;
   }
-  operator int32_t() const { return read_shared(n_); }
+  operator T() const { return read_shared(n_); }
 
  private:
-  int32_t n_;
+  T n_;
 };
 
 // One slot of a tile's ring: its memory, and its current extents, which never exceed the tile's.
 struct Slot {
   uint8_t* base;
-  Extent rows, columns;
+  Relaxed<int32_t> rows, columns;
   uint8_t* lent = nullptr; // where the elements are instead, see copy_elision.h
   int64_t row_bytes = 0; // distance of lent rows, whose elements are adjacent
   int32_t loops = -1; // lent by these of Core::lent_loops instead
   bool stored = false; // the elements are already in the buffer of the next DST
-  uint64_t writes = 0; // instructions that wrote the slot, see PackedOperand
+  Relaxed<uint64_t> writes; // instructions that wrote the slot, see PackedOperand
 
   // Called by each instruction that writes the slot.
   void set_extents(int64_t r, int64_t c) {
     rows = int32_t(r);
     columns = int32_t(c);
-    ++writes;
+    writes = writes + 1;
   }
 };
 
@@ -137,28 +135,6 @@ inline int64_t wrapping_add(int64_t a, int64_t b) {
   return int64_t(uint64_t(a) + uint64_t(b));
 }
 
-// Lets one thread run all cores in turns, each up to the next barrier, for as long as `end` is not
-// reached. Waking the other threads and meeting them takes longer than a small program.
-struct Turns {
-  std::chrono::steady_clock::time_point end;
-  std::function<void()> hand_over; // lets each core go on in its own thread
-  uint64_t seen = 0; // work that was done when the clock was read last
-  uint32_t instructions = 0;
-
-  // Whether `end` is reached. Called after each instruction, so it reads the clock, which takes as
-  // long as a small transfer, only after about a microsecond of work.
-  bool are_over(const Counters& done) {
-    const uint64_t work = done.dma_bytes + done.mm_flops + done.map_operations;
-    if (++instructions % kInstructions != 0 && work - seen < kWork) return false;
-    seen = work;
-    return std::chrono::steady_clock::now() > end;
-  }
-
- private:
-  static constexpr uint32_t kInstructions = 8; // sorts and scans are not counted as work
-  static constexpr uint64_t kWork = 1 << 15; // bytes moved, or operations
-};
-
 struct Core {
   Core();
   ~Core();
@@ -179,12 +155,12 @@ struct Core {
   std::unique_ptr<MapScratch> map_scratch;
   Checker* checker = nullptr; // in checked mode
   SpanLog* spans = nullptr; // if spans are recorded
-  Team* team = nullptr;
   Collectives* collectives = nullptr;
-  Turns* turns = nullptr; // null: the other cores run in their own threads
   Counters counters;
   // Where `run_core` goes on.
   uint32_t at = 0;
+  bool is_at_barrier = false;
+  int64_t waits_since = 0; // nanoseconds, if spans are recorded
   uint64_t executed = 0;
   std::vector<uint32_t> returns;
   uint32_t step = 0; // the current instruction, for messages
@@ -235,7 +211,7 @@ struct Core {
 
 enum class Progress : uint8_t { ended, at_barrier };
 
-// Runs the program from `core.at` to its end, or in turns to the next barrier. Throws Fault.
+// Runs the program from `core.at` to the next barrier, or to its end. Throws Fault.
 Progress run_core(Core& core);
 
 void run_load(Core& core, const Dma& dma);
@@ -262,9 +238,6 @@ void run_merge(Core& core, const Matrix& operands);
 void run_map(Core& core, const MapPlan& plan, int64_t rows, int64_t columns);
 // Gathers elements `index` of the operation's buffer into a strip.
 void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* index, int64_t n);
-
-// Waits for all cores. Throws Fault if another core has failed, or has ended without a barrier.
-void wait_for_team(Core& core);
 
 std::string extents(int64_t rows, int64_t columns);
 

@@ -1,6 +1,4 @@
 // The C interface of ftm_machine.h over the classes in machine.h.
-#include <sched.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -38,13 +36,6 @@ R guarded(char* err, size_t size, R failed, F f) {
     tell(err, size, e.what());
   }
   return failed;
-}
-
-int32_t usable_processors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  const int count = CPU_COUNT(&set);
-  return count < 1 ? 1 : count > 256 ? 256 : count;
 }
 
 std::shared_ptr<ftm::Job> make_job(
@@ -100,7 +91,7 @@ ftm_machine* ftm_open(const ftm_config* config, char* err, size_t err_size) {
       throw Error("ftm_open: struct_size of the config is not set");
     if (config->cores < 0 || config->cores > 256)
       throw Error("cores must be 1 to 256, or 0 for all: " + std::to_string(config->cores));
-    const int32_t cores = config->cores ? config->cores : usable_processors();
+    const int32_t cores = config->cores ? config->cores : ftm::usable_processors();
     const int64_t limits[4] = {
         0, int64_t(config->am_bytes), int64_t(config->sm_bytes), int64_t(config->gsm_bytes)};
     return new ftm_machine(cores, config->checked != 0, limits, config->instructions);
@@ -216,6 +207,10 @@ void ftm_interrupt(ftm_job* handle) {
 
 void ftm_set_collectives(ftm_machine* machine, const ftm_collectives* collectives) {
   machine->machine.set_collectives(*collectives);
+}
+
+void ftm_leave_processors(ftm_machine* machine, int32_t count) {
+  machine->machine.leave_processors(count);
 }
 
 void ftm_record_spans(ftm_machine* machine, int on) {

@@ -66,17 +66,21 @@ void may_stop(Core& core, uint32_t at, uint64_t executed) {
         std::to_string(core.most_instructions) + ": an endless loop?");
 }
 
-// Waits for all cores, and records the time: as a span of its own between calls of main.
-void wait_in_span(Core& core, bool between_calls) {
-  if (between_calls) {
-    core.spans->begin(FTM_BARRIER, core.counters);
-    wait_for_team(core);
-    core.spans->end(core.counters);
-    return;
-  }
-  const int64_t begin = nanoseconds_now();
-  wait_for_team(core);
-  core.spans->add_wait(nanoseconds_now() - begin);
+// Called where a core stops at a barrier, and where it goes on behind it. The time between is a
+// span of its own between calls of main.
+void begin_wait(Core& core) {
+  core.is_at_barrier = true;
+  if (!core.spans) return;
+  if (core.returns.empty()) core.spans->begin(FTM_BARRIER, core.counters);
+  else core.waits_since = nanoseconds_now();
+}
+
+void end_wait(Core& core) {
+  core.is_at_barrier = false;
+  if (core.checker) core.checker->next_epoch();
+  if (!core.spans) return;
+  if (core.returns.empty()) core.spans->end(core.counters);
+  else core.spans->add_wait(nanoseconds_now() - core.waits_since);
 }
 
 } // namespace
@@ -88,6 +92,7 @@ Progress run_core(Core& core) {
   std::vector<uint32_t>& returns = core.returns;
   uint64_t executed = core.executed;
   uint32_t at = core.at;
+  if (core.is_at_barrier) end_wait(core);
   for (;; ++at) {
     const Step& s = steps[at];
     if ((r[s.predicate] != 0) == s.negated) continue;
@@ -139,14 +144,10 @@ Progress run_core(Core& core) {
       case isa::FTM_OP_BARRIER:
         if (core.checker) core.checker->wait_all();
         may_stop(core, at, executed);
-        if (core.turns) {
-          core.at = at + 1;
-          core.executed = executed;
-          return Progress::at_barrier;
-        }
-        if (core.spans) wait_in_span(core, returns.empty());
-        else wait_for_team(core);
-        break;
+        core.at = at + 1;
+        core.executed = executed;
+        begin_wait(core);
+        return Progress::at_barrier;
       case isa::FTM_OP_MAP: run_map(core, *program.maps[s.target], a(), b()); break;
       case isa::FTM_OP_DLD:
       case isa::FTM_OP_DLB: run_load(core, program.dmas[s.target]); break;
@@ -172,8 +173,6 @@ Progress run_core(Core& core) {
       case isa::FTM_OP_FOLD: run_fold(core, program.windows[s.target]); break;
       case isa::FTM_OP_TRANS: run_transpose(core, program.matrices[s.target]); break;
     }
-    // The others have not begun this turn, so only core 0 can hand over within one.
-    if (core.turns && core.id == 0 && core.turns->are_over(core.counters)) core.turns->hand_over();
   }
 }
 

@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #ifdef __x86_64__
@@ -20,15 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A program that takes no longer in turns is not tried in threads.
-constexpr std::chrono::microseconds kShort(300);
-// Unless it takes this long between two barriers. Example: one thread sums the rows of 8 MB in 80
-// microseconds, two in 40.
-constexpr std::chrono::microseconds kSparse(30);
-// A program that takes longer always has a thread for each core: waiting at barriers is little of
-// its time, and one slow run, as when another process starts, must not leave it to one thread.
-constexpr std::chrono::milliseconds kLong(5);
-constexpr ThreadChoice::Duration kUnknown = ThreadChoice::Duration::zero();
+// Followers are woken for a job that takes one thread longer than this. Waking one takes its leader
+// some microseconds, and the follower begins about 40 later.
+constexpr std::chrono::microseconds kLong(100);
 
 constexpr const char* kForked =
     "the machine was opened in another process: open one after the fork";
@@ -76,45 +71,10 @@ class DefaultRounding {
 
 } // namespace
 
-ThreadChoice::Duration ThreadChoice::limit() {
-  if (is_new_) return kShort;
-  if (threads_ == kUnknown) return turns_ == kUnknown || is_sparse_ ? kUnknown : kShort;
-  if (threads_ > kLong) return kUnknown;
-  if (turns_ == kUnknown) return threads_;
-  const bool are_turns_faster = turns_ <= threads_;
-  if (--wait_ < 0) {
-    wait_ = next_wait_;
-    next_wait_ = std::min(2 * next_wait_, kMostWait);
-    is_retried_ = true;
-    return are_turns_faster ? kUnknown : threads_;
-  }
-  return are_turns_faster ? std::max<Duration>(threads_ * 3 / 2, kShort) : kUnknown;
-}
-
-void ThreadChoice::note(Duration time, Duration limit, bool handed_over, int64_t barriers) {
-  const bool is_first = std::exchange(is_retried_, false); // the load may be another one now
-  const auto mix = [&](Duration& mean) {
-    mean = is_first || mean == kUnknown || mean == Duration::max() ? time : (mean * 3 + time) / 4;
-  };
-  if (limit == kUnknown) {
-    mix(threads_);
-  } else if (!handed_over) {
-    is_sparse_ = time >= kSparse * barriers;
-    mix(turns_);
-  } else if (!is_new_) {
-    if (turns_ != kUnknown && turns_ <= threads_) wait_ = next_wait_ = kFirstWait; // an accident?
-    turns_ = threads_ == kUnknown ? kUnknown : Duration::max();
-  }
-  is_new_ = false;
-}
-
-void wait_for_team(Core& core) {
-  switch (core.team->meet()) {
-    case Team::Met::all: break;
-    case Team::Met::deserted: throw Fault(kDeserted);
-    case Team::Met::given_up: throw Fault(""); // the core that failed reports the reason
-  }
-  if (core.checker) core.checker->next_epoch();
+int32_t usable_processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::clamp(CPU_COUNT(&set), 1, 256);
 }
 
 Machine::Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64_t instructions)
@@ -122,9 +82,9 @@ Machine::Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64
       checked_(checked),
       most_instructions_(instructions ? instructions : UINT64_MAX),
       process_(getpid()),
-      team_(uint32_t(cores)),
-      gate_(uint32_t(cores)) {
+      supersteps_(cores) {
   for (int k = 0; k < 4; ++k) limits_[k] = limits[k];
+  leave_processors(0);
   stats_.struct_size = sizeof stats_;
   for (int32_t id = 0; id < cores; ++id) seats_.push_back(std::make_unique<Seat>());
   threads_.emplace_back([this] { take_jobs(); });
@@ -140,9 +100,8 @@ Machine::~Machine() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     closing_ = true;
-    posted_.fetch_add(1);
   }
-  wake_all(posted_);
+  posted_.notify();
   for (std::thread& t : threads_) t.join();
 }
 
@@ -171,9 +130,13 @@ void Machine::submit(std::shared_ptr<Job> job) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (closing_) throw Error("the machine is closed");
     queue_.push_back(std::move(job));
-    posted_.fetch_add(1);
   }
-  wake_all(posted_);
+  posted_.notify();
+}
+
+void Machine::leave_processors(int32_t count) {
+  static const int32_t processors = usable_processors();
+  most_threads_.store(std::clamp(processors - count, 1, count_), std::memory_order_relaxed);
 }
 
 ftm_stats_data Machine::stats() const {
@@ -181,14 +144,13 @@ ftm_stats_data Machine::stats() const {
   return stats_;
 }
 
-// Core 0's thread takes jobs from the queue.
+// The machine's first thread takes jobs from the queue.
 void Machine::take_jobs() {
   for (;;) {
     std::shared_ptr<Job> job;
-    uint32_t seen;
+    const uint32_t seen = posted_.now();
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      seen = posted_.load();
       if (!queue_.empty()) {
         job = std::move(queue_.front());
         queue_.pop_front();
@@ -196,64 +158,71 @@ void Machine::take_jobs() {
         break;
       }
     }
-    if (!job) {
-      wait_while(posted_, seen);
-      continue;
-    }
-    run(*job);
+    if (job) run(*job);
+    else posted_.wait(seen);
   }
   const std::lock_guard<std::mutex> lock(running_);
-  current_ = nullptr;
-  turn_.fetch_add(1, std::memory_order_release);
-  wake_all(turn_);
+  supersteps_.end(); // followers see that the machine is closing
+  spare_.notify();
 }
 
-// Runs a job; the calling thread is core 0 meanwhile.
+void Machine::follow(int32_t thread) {
+  for (;;) {
+    const uint32_t seen = spare_.now();
+    const uint32_t number = supersteps_.number();
+    if (closing_ && !supersteps_.are_running()) return;
+    if (thread >= most_threads_) {
+      spare_.sleep(seen);
+      continue;
+    }
+    const int32_t id = supersteps_.claim(number, /*preferred=*/thread);
+    if (id >= 0) run_part(id);
+    else supersteps_.wait(number);
+  }
+}
+
 void Machine::run(Job& job) {
   if (!at_home()) throw Error(kForked);
   const std::lock_guard<std::mutex> lock(running_);
   const DefaultRounding rounding;
-  const auto before = Clock::now();
+  began_ = Clock::now();
   fault_.clear();
   interrupted_ = false;
   try {
     start(job);
+    lead(job);
   } catch (const std::exception& e) {
     fault_ = e.what();
   }
-  ThreadChoice& choice = job.loaded->choice;
-  // In turns, a span of one core would contain the time of others.
-  const bool may_take_turns = count_ > 1 && !checked_ && !seats_[0]->spans;
-  const auto limit = may_take_turns ? choice.limit() : kUnknown;
-  if (fault_.empty()) {
-    if (limit > kUnknown) {
-      run_in_turns(limit);
-    } else {
-      turn_.fetch_add(1, std::memory_order_release);
-      wake_all(turn_);
-      run_part(0);
-      gate_.meet();
-    }
-  }
   collectives_.end_run(/*has_failed=*/!fault_.empty());
-  const auto time = Clock::now() - before;
-  choice.note(time, limit, handed_over_, barriers_);
+  const auto time = Clock::now() - began_;
   finish(job, uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));
 }
 
-void Machine::follow(int32_t id) {
-  for (uint32_t seen = 0;; ++seen) {
-    wait_while(turn_, seen);
-    if (!current_) return;
+// Runs the parts of the job that no other thread runs, and waits for the others.
+void Machine::lead(Job& job) {
+  int64_t parts = 0;
+  const uint32_t first = supersteps_.number() + 1;
+  open_superstep();
+  for (;;) {
+    const uint32_t number = supersteps_.number();
+    if (!supersteps_.are_running()) {
+      const auto all_parts = int64_t(number - first) * count_;
+      job.loaded->work = (Clock::now() - began_) / std::max<int64_t>(parts, 1) * all_parts;
+      return;
+    }
+    const int32_t id = supersteps_.claim(number, /*preferred=*/0);
+    if (id < 0) {
+      supersteps_.wait(number);
+      continue;
+    }
     run_part(id);
-    gate_.meet();
+    ++parts;
   }
 }
 
 void Machine::start(Job& job) {
   const Program& program = *job.loaded->program;
-  team_.reset();
-  handed_over_ = false;
   uint8_t* gsm = gsm_.ensure(program.space_bytes[3] + 1);
   uint8_t* arena = job.arena ? job.arena : arena_.ensure(program.arena_bytes + 1);
   for (size_t i = 0; i < program.buffers.size(); ++i) {
@@ -266,18 +235,23 @@ void Machine::start(Job& job) {
   for (size_t id = 0; id < seats_.size(); ++id) {
     seats_[id]->spans.reset();
     if (records) seats_[id]->spans.emplace(int32_t(id));
+    seats_[id]->is_prepared = false;
   }
   current_ = &job;
+  ended_ = 0;
+  // In a record of spans, a core that waits for another one should do so for want of processors
+  // only.
+  is_long_ = records || job.loaded->work > kLong;
+  prepare(*seats_[0], 0); // slots of GSM tiles are those of core 0
 }
 
-void Machine::seat(Seat& seat, int32_t id) {
+void Machine::prepare(Seat& seat, int32_t id) {
   Job& job = *current_;
   const Program& program = *job.loaded->program;
   Core& core = seat.core;
   core.program = &program;
   core.id = id;
   core.count = count_;
-  core.team = &team_;
   core.collectives = &collectives_;
   seat.views.resize(program.buffers.size());
   for (size_t i = 0; i < seat.views.size(); ++i)
@@ -292,8 +266,8 @@ void Machine::seat(Seat& seat, int32_t id) {
   std::copy(job.scalars.begin(), job.scalars.end(), seat.registers.begin() + 64);
   seat.registers[size_t(program.one_register())] = 1;
   core.r = seat.registers.data();
-  core.turns = nullptr;
   core.at = program.entry;
+  core.is_at_barrier = false;
   core.executed = 0;
   core.returns.clear();
 
@@ -310,92 +284,57 @@ void Machine::seat(Seat& seat, int32_t id) {
     std::copy(bases, bases + 4, mine.bases);
   }
   core.slots = mine.slots.data();
+  core.shared_slots = seats_[0]->core.slots;
   core.packed.slot = nullptr; // another program may have the same slots
+  seat.checker = checked_ ? std::make_unique<Checker>(core, *shadow_) : nullptr;
+  core.checker = seat.checker.get();
+  seat.is_prepared = true;
 }
 
-// Runs a core's part in its own thread.
+// Runs a core's part of the current superstep.
 void Machine::run_part(int32_t id) {
-  Seat& mine = *seats_[size_t(id)];
-  Core& core = mine.core;
-  std::unique_ptr<Checker> checker;
-  const bool is_done = report_faults(id, [&] {
-    if (!handed_over_) {
-      seat(mine, id);
-      if (checked_) checker = std::make_unique<Checker>(core, *shadow_);
-      core.checker = checker.get();
-      // Slots of GSM tiles are those of core 0, so they must exist before any core starts.
-      if (team_.meet() != Team::Met::all) return;
-      core.shared_slots = seats_[0]->core.slots;
-    }
-    run_core(core);
-    team_.leave();
+  Seat& seat = *seats_[size_t(id)];
+  Progress progress = Progress::ended;
+  report_faults(id, [&] {
+    if (!seat.is_prepared) prepare(seat, id);
+    progress = run_core(seat.core);
   });
-  if (!is_done) team_.give_up();
+  if (progress == Progress::ended) ended_.fetch_add(1, std::memory_order_relaxed);
+  if (supersteps_.finish_part()) end_superstep();
 }
 
-// Runs all cores in this thread, in turns; if that takes longer than `limit`, core 0 alone.
-void Machine::run_in_turns(ThreadChoice::Duration limit) {
-  Turns turns{Clock::now() + limit, [this] { hand_over(); }};
-  for (int32_t id = 0; id < count_; ++id) {
-    const auto prepare = [&] {
-      Core& core = seats_[size_t(id)]->core;
-      seat(*seats_[size_t(id)], id);
-      core.checker = nullptr;
-      core.shared_slots = seats_[0]->core.slots;
-      core.turns = &turns;
-    };
-    if (!report_faults(id, prepare)) return;
+// Called by the thread that has run the last part.
+void Machine::end_superstep() {
+  const int32_t ended = ended_.load(std::memory_order_relaxed);
+  if (ended == 0) {
+    open_superstep();
+    return;
   }
-  barriers_ = 0;
-  for (int32_t ended = 0; ended == 0; ++barriers_) {
-    for (int32_t id = 0; id < count_; ++id) {
-      Core& core = seats_[size_t(id)]->core;
-      Progress progress{};
-      const bool is_done = report_faults(id, [&] {
-        progress = run_core(core);
-        if (progress == Progress::at_barrier && ended > 0) throw Fault(kDeserted);
-        if (handed_over_) team_.leave();
-      });
-      if (handed_over_) {
-        if (!is_done) team_.give_up();
-        gate_.meet();
-        return;
-      }
-      if (!is_done) return;
-      ended += progress == Progress::ended;
-    }
-    if (ended == 0 && Clock::now() > turns.end) {
-      hand_over();
-      run_part(0);
-      gate_.meet();
-      return;
-    }
-    if (ended > 0 && ended < count_) report_faults(0, [] { throw Fault(kDeserted); });
+  for (int32_t id = 0; ended < count_ && id < count_; ++id) {
+    if (!seats_[size_t(id)]->core.is_at_barrier) continue;
+    report_faults(id, [] { throw Fault(kDeserted); }); // unless a core has failed
   }
+  supersteps_.end();
 }
 
-// Lets the other cores go on in their threads.
-void Machine::hand_over() {
-  for (auto& seat : seats_) seat->core.turns = nullptr;
-  handed_over_ = true;
-  turn_.fetch_add(1, std::memory_order_release);
-  wake_all(turn_);
+void Machine::open_superstep() {
+  is_long_ = is_long_ || Clock::now() - began_ > kLong;
+  const bool wakes = is_long_; // read before another thread may open the next superstep
+  supersteps_.open(wakes);
+  if (wakes && most_threads_.load(std::memory_order_relaxed) == count_) spare_.notify();
 }
 
-// Calls `run` for a core; returns false if it throws, which is then the run's fault unless there is
-// one already.
-bool Machine::report_faults(int32_t id, const std::function<void()>& run) {
+// Calls `run` for a core. What it throws is the job's fault unless there is one already.
+void Machine::report_faults(int32_t id, const std::function<void()>& run) {
   std::string message;
   bool interrupted = false;
   try {
     run();
-    return true;
+    return;
   } catch (const Fault& fault) {
-    message = fault.what();
-    if (message.empty()) return true; // another core has failed
     const Core& core = seats_[size_t(id)]->core;
     interrupted = dynamic_cast<const Interrupted*>(&fault) != nullptr;
-    message = core.program->where(core.step) + ": core " + std::to_string(id) + " " + message;
+    message = core.program->where(core.step) + ": core " + std::to_string(id) + " " + fault.what();
   } catch (const std::bad_alloc&) {
     message = "out of memory";
   }
@@ -404,7 +343,6 @@ bool Machine::report_faults(int32_t id, const std::function<void()>& run) {
     fault_ = message;
     interrupted_ = interrupted;
   }
-  return false;
 }
 
 // Moves the cores' spans to the job, with calls numbered from main's first one.

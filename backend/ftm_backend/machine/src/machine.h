@@ -1,8 +1,11 @@
-// The machine: one thread per core, and the queue of jobs that they run one after another. The
-// thread of core 0 takes jobs from the queue; any other thread may take its place for a job. That
-// thread runs all cores of short jobs.
+// The machine: its threads, and the queue of jobs that they run one after another.
+//
+// A job has a leader, which is the machine's first thread or the caller of `run`. The leader runs
+// parts of the job's supersteps until none is left, and followers join it. Followers that sleep are
+// not woken for a short job.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -14,35 +17,15 @@
 #include <thread>
 #include <vector>
 
+#include "checker.h"
 #include "collectives.h"
 #include "core_state.h"
+#include "event_count.h"
 #include "ftm_machine.h"
 #include "span_log.h"
-#include "team.h"
+#include "supersteps.h"
 
 namespace ftm {
-
-// Chooses whether a program's cores run in turns on one thread or each in its own. Meeting at a
-// barrier takes threads 5 microseconds where processors are idle, and a hundred where they are not,
-// so this depends on the program and on the machine's load: both ways are timed, and the slower one
-// is tried again from time to time. Long programs always run in threads.
-class ThreadChoice {
- public:
-  using Duration = std::chrono::nanoseconds;
-
-  // How long the next run may take in turns before it is handed over; 0: it starts in all threads.
-  Duration limit();
-  // Notes the time of a run for which `limit` was the limit. barriers: met in turns.
-  void note(Duration time, Duration limit, bool handed_over, int64_t barriers);
-
- private:
-  bool is_new_ = true, is_retried_ = false;
-  bool is_sparse_ = false; // has few barriers for its time
-  Duration threads_{0}, turns_{0}; // of runs each way; 0: unknown
-  int wait_ = kFirstWait, next_wait_ = kFirstWait; // runs until the slower way is tried again
-
-  static constexpr int kFirstWait = 8, kMostWait = 256;
-};
 
 // A program on this machine, with per-core state that is kept between runs.
 struct Loaded {
@@ -52,7 +35,8 @@ struct Loaded {
     const uint8_t* bases[4] = {}; // scratchpads that the slots were made for, by space
   };
   std::vector<PerCore> cores;
-  ThreadChoice choice;
+  // Of the last run, on all threads together. Followers are woken for the first one.
+  std::chrono::nanoseconds work = std::chrono::nanoseconds::max();
 };
 
 struct Job {
@@ -74,6 +58,9 @@ struct Job {
   std::vector<ftm_span> spans; // of all cores, if they are recorded
 };
 
+// Returns the number of processors that this process may use, at most 256.
+int32_t usable_processors();
+
 class Machine {
  public:
   // limits: bytes of each scratchpad by space; 0: unlimited. instructions: of one core in one run;
@@ -83,11 +70,13 @@ class Machine {
 
   int32_t cores() const { return count_; }
   std::shared_ptr<Loaded> load(const void* image, size_t size);
-  // Lets the thread of core 0 run the job, after those submitted before. Throws Error.
+  // Lets the machine's first thread run the job, after those submitted before. Throws Error.
   void submit(std::shared_ptr<Job> job);
-  // Runs the job on the calling thread, which is core 0 meanwhile. Throws Error in a forked
-  // process.
+  // Runs the job, led by the calling thread. Throws Error in a forked process.
   void run(Job& job);
+  // Sets how many processors jobs leave to threads of the caller. A job that runs notes it at its
+  // next superstep.
+  void leave_processors(int32_t count);
   ftm_stats_data stats() const;
   // Turns the recording of spans on or off, for jobs that start later.
   void record_spans(bool on) { records_spans_ = on; }
@@ -102,16 +91,19 @@ class Machine {
     std::vector<int64_t> registers;
     std::vector<View> views;
     std::optional<SpanLog> spans; // of the current job, if they are recorded
+    std::unique_ptr<Checker> checker; // of the current job, in checked mode
+    bool is_prepared = false; // for the current job
   };
 
   void take_jobs();
-  void follow(int32_t id);
+  void follow(int32_t thread);
   void start(Job& job);
+  void lead(Job& job);
   void run_part(int32_t id);
-  void run_in_turns(ThreadChoice::Duration limit);
-  void hand_over();
-  bool report_faults(int32_t id, const std::function<void()>& run);
-  void seat(Seat& seat, int32_t id);
+  void end_superstep();
+  void open_superstep();
+  void report_faults(int32_t id, const std::function<void()>& run);
+  void prepare(Seat& seat, int32_t id);
   void collect_spans(Job& job);
   void finish(Job& job, uint64_t nanoseconds);
 
@@ -124,21 +116,24 @@ class Machine {
   std::vector<std::unique_ptr<Seat>> seats_;
   Memory gsm_, arena_;
   Collectives collectives_;
-  Team team_; // barriers of the program
-  Team gate_; // the end of a job
-  std::atomic<uint32_t> turn_{0}; // counts jobs; cores other than 0 wait for the next one
-  bool handed_over_ = false; // the cores are in the middle of the job
-  int64_t barriers_ = 0; // that the cores met in turns, and the end
-  bool interrupted_ = false;
+  std::atomic<int32_t> most_threads_{1}; // that may run parts, the leader among them
+  EventCount spare_; // what threads wait for that may not run parts
+
+  // Of the current job, which is started by its leader.
+  Supersteps supersteps_;
   Job* current_ = nullptr;
+  std::chrono::steady_clock::time_point began_;
+  bool is_long_ = false; // followers that sleep are woken
+  std::atomic<int32_t> ended_{0}; // cores whose part was their last one
   std::unique_ptr<struct Shadow> shadow_;
   std::mutex fault_mutex_;
   std::string fault_;
+  bool interrupted_ = false;
 
   std::mutex running_; // held while a job runs
   mutable std::mutex mutex_; // may be acquired while `running_` is held
-  std::atomic<uint32_t> posted_{0}; // counts submissions and closing
-  bool closing_ = false;
+  EventCount posted_; // submissions, and closing
+  std::atomic<bool> closing_{false}; // written under mutex_
   std::deque<std::shared_ptr<Job>> queue_;
   ftm_stats_data stats_{};
   std::vector<std::thread> threads_;
