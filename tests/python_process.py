@@ -9,6 +9,7 @@ of PyTorch matter.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -191,6 +192,10 @@ if __name__ == "__main__":
     if sys.argv[2]:
         importlib.import_module(sys.argv[2])
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A program's collections, and that of its end, leave alone what the server imported. Otherwise
+    # they visit, and so copy, all pages that the processes share: 0.7 of 1.1 s with Dynamo.
+    gc.collect()
+    gc.freeze()
     _request = _serve(socket.socket(fileno=int(sys.argv[1])))
     if _request is not None:
         _run(_request)
