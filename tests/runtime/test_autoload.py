@@ -2,6 +2,7 @@
 when the device is used."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -98,29 +99,34 @@ def test_import_torch_warns_in_one_line(fault, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        "torch.ones(2, device='ftm')",
-        "torch.ones(2).to('ftm')",
-        "torch.autocast('ftm')",
-        "torch.ones(2).ftm(0)",
-    ],
-)
-def test_first_use_raises_the_reason(use, tmp_path):
-    module, action, message = FAULTS["another torch"]
-    done = run(f"import torch\n{use}", tmp_path, module, action)
-    assert done.returncode == 1
-    assert (
-        done.stderr.splitlines()[-1].startswith("ImportError: the device ftm is not available: ")
-        and message in done.stderr.splitlines()[-1]
-    )
+USES = {
+    "torch.ones(2, device='ftm')": "ImportError",
+    "torch.ones(2).to('ftm')": "ImportError",
+    "torch.autocast('ftm')": "ImportError",
+    "torch.ones(2).ftm(0)": "ImportError",
+    "torch.ftm.synchronize()": "AttributeError",
+}
+"""Use of the device -> the error that it raises."""
 
 
-@pytest.mark.parametrize("use", ["import ftm_lazy", "import torch\ntorch.ftm.synchronize()"])
-def test_other_doors_raise_the_reason(use, tmp_path):
+def test_each_first_use_raises_the_reason(tmp_path):
+    """In a process of its own: a fork of one that has imported torch."""
     module, action, message = FAULTS["another torch"]
-    done = run(use, tmp_path, module, action)
+    code = f"""import gc, os, torch
+gc.freeze()  # a child that ends leaves the parent's objects alone
+for use in {list(USES)}:
+    if not os.fork():
+        exec(use)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)"""
+    done = run(code, tmp_path, module, action)
+    assert done.stdout == "1\n" * len(USES), done.stderr
+    told = rf"^(\w+Error): .*the device ftm is not available: .*{re.escape(message)}"
+    assert re.findall(told, done.stderr, re.MULTILINE) == list(USES.values())
+
+
+def test_importing_ftm_lazy_raises_the_reason(tmp_path):
+    module, action, message = FAULTS["another torch"]
+    done = run("import ftm_lazy", tmp_path, module, action)
     assert done.returncode == 1 and message in done.stderr.splitlines()[-1]
 
 

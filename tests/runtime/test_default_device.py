@@ -29,7 +29,7 @@ print(torch.accelerator.current_accelerator().type)
 
 def choices(folder: Path, prologue: str = "", **environment: str) -> list[str]:
     code = CHOICES.format(prologue=prologue)
-    done = Program(code, (str(folder),), library="lightning", at_import=environment).wait(300)
+    done = Program(code, (str(folder),), library="lightning", environment=environment).wait(300)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ftm_lazy.torch_version.supported import SUPPORTED, built_for
+from python_process import run_python
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,26 +32,22 @@ def output(code: str, **environment: str) -> str:
     return run.stdout.strip()
 
 
-def test_import_torch_is_enough():
-    assert (
-        output("import torch; print(torch.device('ftm'), torch.ftm.is_available())") == "ftm True"
-    )
-
-
 def test_importing_ftm_lazy_first_is_the_same():
     code = "import ftm_lazy, torch; print(torch.device('ftm', 0), torch.ftm.device_count(), ftm_lazy.sync.__name__)"
     assert output(code) == "ftm:0 1 sync"
     assert output(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "ftm:0 1 sync"
 
 
-def test_import_loads_neither_compiler_nor_mlir():
-    code = "import sys, torch\nprint([name for name in sys.modules if name.startswith(('torch_mlir', 'ftm_backend.', 'torch_xla'))])"
-    assert output(code) == "[]"
+LOADED = "print([name for name in sys.modules if name.startswith({prefixes})])"
 
 
-def test_first_use_loads_no_mlir():
-    code = "import sys, torch; torch.ones(3).to('ftm'); print([n for n in sys.modules if n.startswith('torch_mlir')])"
-    assert output(code) == "[]"
+def test_import_torch_is_enough_and_loads_neither_compiler_nor_mlir():
+    code = f"""import sys, torch
+{LOADED.format(prefixes=("torch_mlir", "ftm_backend.", "torch_xla"))}
+print(torch.device('ftm'), torch.ftm.is_available())
+torch.ones(3).to('ftm')
+{LOADED.format(prefixes=("torch_mlir",))}"""
+    assert output(code) == "[]\nftm True\n[]"
 
 
 def test_wrong_setting_is_said_at_the_first_use():
@@ -62,7 +59,7 @@ def test_wrong_setting_is_said_at_the_first_use():
         in run.stderr
     )
     code = "import torch\nfor _ in range(2):\n    try: torch.ones(3, device='ftm')\n    except ValueError as error: print(error)\n"
-    assert output(code, FTM_CORES="none").count("FTM_CORES='none'") == 2
+    assert run_python(code, FTM_CORES="none").stdout.count("FTM_CORES='none'") == 2
 
 
 def test_another_pytorch_is_refused():
