@@ -31,10 +31,17 @@ def run(program: str, **environment: str) -> dict[str, int]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_second_process_compiles_nothing(name: str, tmp_path) -> None:
-    first = run(PROGRAMS[name], FTM_CACHE_DIR=str(tmp_path))
-    second = run(PROGRAMS[name], FTM_CACHE_DIR=str(tmp_path))
+@pytest.fixture(scope="module", params=PROGRAMS)
+def dumped(request, tmp_path_factory) -> tuple[str, Path, dict[str, int]]:
+    """A program, a folder with its cache and its dumps, and its counters in a first process."""
+    folder = tmp_path_factory.mktemp(request.param)
+    environment = {"FTM_CACHE_DIR": str(folder / "cache"), "FTM_DUMP": str(folder / "dump")}
+    return request.param, folder, run(PROGRAMS[request.param], FTM_DEBUG="data", **environment)
+
+
+def test_second_process_compiles_nothing(dumped) -> None:
+    name, folder, first = dumped
+    second = run(PROGRAMS[name], FTM_CACHE_DIR=str(folder / "cache"))
     assert first["compiles"] > 0
     assert second["compiles"] == 0
     general = first["general_programs"]
@@ -44,12 +51,11 @@ def test_second_process_compiles_nothing(name: str, tmp_path) -> None:
     assert second["instances"] == first["instances"] + general, (first, second)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_assembly_replays_in_checked_mode(name: str, tmp_path) -> None:
+def test_assembly_replays_in_checked_mode(dumped) -> None:
     """Each program that ran gives the same results from its `.lan` text, through `ftm run
     --checked`."""
-    run(PROGRAMS[name], FTM_DUMP=str(tmp_path), FTM_DEBUG="data")
-    programs = sorted(path.parent for path in tmp_path.glob("*/*.lan"))
+    _, folder, _ = dumped
+    programs = sorted(path.parent for path in (folder / "dump").glob("*/*.lan"))
     assert len(programs) >= 2
     for program in programs:
         done = subprocess.run(
