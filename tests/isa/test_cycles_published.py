@@ -9,6 +9,8 @@ are not described closely enough to write down, and fp32 N=48, because the model
 of fewer than 96 columns in fp32.
 """
 
+from functools import cache
+
 import pytest
 
 from ftm_backend.perf_model import cycle_model
@@ -19,6 +21,7 @@ from isa import gemm_programs as gemm
 M7032 = presets.load("m7032")
 
 
+@cache
 def percent(text: str, cores: int = 1) -> float:
     return 100 * cycle_model.model(text, machine="m7032", cores=cores).utilisation
 
