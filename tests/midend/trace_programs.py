@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ftm_backend import assembler, codegen, driver
-from ftm_backend.compile_options import CompileOptions
+from ftm_backend import assembler, codegen
+from ftm_backend.frontend import lower
 from ftm_backend.ir.linalg.function import LinalgFunction
+from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.program import KernelProgram
@@ -69,14 +70,16 @@ def convolution(
     return program.returns(made[mask.index(True)])
 
 
-def linalg(program: Program, machine: MachineParameters = M7032) -> LinalgFunction:
-    options = CompileOptions(machine=machine.name)
-    return pipeline.LINALG.read(driver.run_from("trace", str(program), "linalg", options), machine)
+def linalg(program: Program) -> LinalgFunction:
+    """What the midend takes, without the way over MLIR's text, which takes longer than the rest."""
+    trace = Trace.parse(str(program))
+    trace.verify()
+    return lower(trace)
 
 
 def before(program: Program, name: str, machine: MachineParameters = M7032) -> Any:
     """What the pass `name` takes."""
-    value: Any = linalg(program, machine)
+    value: Any = linalg(program)
     for step in pipeline.pipeline(machine):
         if step.name == name:
             return value
@@ -104,7 +107,7 @@ def lowered(kernels: KernelProgram) -> str:
 
 
 def assembly(program: Program, machine: MachineParameters = M7032) -> str:
-    kernels = pipeline.run(linalg(program, machine), machine)
+    kernels = pipeline.run(linalg(program), machine)
     return str(codegen.pipeline.run(kernels, machine))
 
 
