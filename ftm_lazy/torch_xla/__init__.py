@@ -34,7 +34,13 @@ from ftm_lazy.torch_xla import (  # noqa: E402  # noqa: E402
     version,
 )
 from ftm_lazy.torch_xla._devices import device, device_count, devices, real_devices  # noqa: E402
-from ftm_lazy.torch_xla._internal import neuron, tpu, xpu  # noqa: E402
+from ftm_lazy.torch_xla._internal import (  # noqa: E402
+    c10d_registration,
+    decomp_registration,
+    neuron,
+    tpu,
+    xpu,
+)
 from ftm_lazy.torch_xla._steps import compile, step, sync  # noqa: E402
 from ftm_lazy.torch_xla.core import xla_model as xm  # noqa: E402
 from ftm_lazy.torch_xla.distributed import xla_backend  # noqa: E402  (registers the backend ``xla`` and ``xla://``)
@@ -45,9 +51,11 @@ from ftm_lazy.torch_xla.version import __version__  # noqa: E402
 
 __all__ = [
     "amp",
+    "c10d_registration",
     "compile",
     "core",
     "debug",
+    "decomp_registration",
     "device",
     "device_count",
     "devices",

@@ -82,8 +82,6 @@ REASONS: dict[str, tuple[str, str]] = {
     "core.xla_model.send": _CHANNELS,
     "core.xla_model.recv": _CHANNELS,
     "custom_kernel": _REGISTERED,
-    "decomp_registration": _REGISTERED,
-    "c10d_registration": _REGISTERED,
     "plugins": _PLUGINS,
     "experimental.assume_pure": (
         "it is part of torch_xla's tracing of functions with JAX",

@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from functorch.compile import min_cut_rematerialization_partition
 from torch import nn
 
@@ -78,6 +79,33 @@ def test_step_closures_of_a_recomputed_forward_pass():
     model(torch.ones(2, device="ftm")).sum().backward()
     torch_xla.sync()
     assert len(seen) == 2 and seen[0] == seen[1]
+
+
+def test_modules_that_register_ops():
+    """ftm has these ops without them."""
+    from ftm_lazy.torch_xla._internal import c10d_registration, decomp_registration
+
+    assert torch_xla.c10d_registration is c10d_registration
+    assert torch_xla.decomp_registration is decomp_registration
+    x = torch.randn(1, 2, 3, 4, 5)
+    upsampled, compiled = (
+        F.interpolate(each, scale_factor=2, mode="trilinear") for each in (x, x.to("ftm"))
+    )
+    torch.testing.assert_close(compiled.cpu(), upsampled)
+    dist.init_process_group("ftm", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        name = dist.group.WORLD.group_name
+        sent = torch.ops._c10d_functional.broadcast(x.to("ftm"), 0, name)
+        assert torch.equal(torch.ops._c10d_functional.wait_tensor(sent).cpu(), x)
+    finally:
+        dist.destroy_process_group()
+
+
+def test_deprecated_queries_of_a_tpu():
+    from ftm_lazy.torch_xla.experimental import tpu
+
+    with pytest.warns(DeprecationWarning, match="_internal.tpu.version instead"):
+        assert tpu.version() == 0
 
 
 def test_modules():
