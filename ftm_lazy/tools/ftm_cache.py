@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ftm_backend.cli_common import Parser, UserError, command, naming, note, say
+from ftm_backend.tools.input_files import check_regular
 
 _EPILOG = """\
 examples:
@@ -146,6 +147,7 @@ def _export(directory: Path, given: argparse.Namespace) -> int:
 def _import(directory: Path, given: argparse.Namespace) -> int:
     from ftm_lazy.compile import cache_files, trusted_files
 
+    check_regular(given.archive)
     with (
         naming(given.archive, tarfile.TarError, what="no archive of `ftm cache export`"),
         naming(directory, trusted_files.ForeignFile),

@@ -188,6 +188,11 @@ def test_cache_travels(cache: Path, tmp_path: Path, capsys: Capture) -> None:
     )
 
 
+def test_an_archive_without_end_is_refused(cache: Path, capsys: Capture) -> None:
+    status, _, err = run(capsys, "cache", "import", "/dev/zero", "--dir", cache)
+    assert status == 2 and "/dev/zero is not a regular file" in err
+
+
 def test_an_archive_with_other_members_is_refused(
     cache: Path, tmp_path: Path, capsys: Capture
 ) -> None:
