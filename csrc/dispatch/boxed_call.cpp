@@ -1,5 +1,6 @@
 #include "dispatch/boxed_call.h"
 
+#include "eager_checks/call_kinds.h"
 #include "ops/make_call_spec.h"
 #include "support/device_index.h"
 
@@ -190,6 +191,17 @@ bool replace_tensor(const Op& op, size_t index, c10::IValue& value) {
   return true;
 }
 
+// Converts the integers of a comparison as eager does.
+bool promote_compared(const Op& op, std::span<c10::IValue> arguments) {
+  for (size_t i = 0; i < 2; ++i) {
+    if (is_integral(arguments[i]) && !op.arguments[i].written) {
+      arguments[i] = arguments[i].toTensor().to(c10::get_default_dtype_as_scalartype());
+      return true;
+    }
+  }
+  return false;
+}
+
 // TorchScript represents lists of optional tensors as generic lists.
 bool replace_list_type(c10::IValue& value) {
   if (value.isTensorList() || value.isOptionalTensorList()) {
@@ -264,7 +276,7 @@ c10::DeviceIndex device_of_call(const Op& op, c10::ArrayRef<c10::IValue> argumen
 }
 
 bool replace_arguments(const Op& op, std::span<c10::IValue> arguments) {
-  bool changed = false;
+  bool changed = compares_in_default_dtype(op, arguments) && promote_compared(op, arguments);
   for (size_t i = 0; i < op.arguments.size(); ++i) {
     auto& value = arguments[i];
     if (op.arguments[i].kind == ArgumentKind::tensor) {

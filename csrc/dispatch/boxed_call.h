@@ -26,8 +26,8 @@ bool read_call(BoxedCall& call, const Op& op, c10::ArrayRef<c10::IValue> argumen
 c10::DeviceIndex device_of_call(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
 // Replaces arguments that cannot be recorded: CPU tensors that eager allows, lazily conjugated or
-// negated tensors, and TorchScript's lists. Returns false if nothing was replaced. Throws eager's
-// error if the devices differ.
+// negated tensors, integers that are compared in the default dtype, and TorchScript's lists.
+// Returns false if nothing was replaced. Throws eager's error if the devices differ.
 bool replace_arguments(const Op& op, std::span<c10::IValue> arguments);
 
 } // namespace ftm

@@ -248,7 +248,8 @@ CallSpecPtr infer_call_spec(const Op& op, c10::ArrayRef<c10::IValue> arguments) 
   }
   const uint64_t operands = operand_dtypes(op, arguments);
   if (!op.has_functional || op.data_dependent || has_complex_constant(op, arguments) ||
-      has_mask_index(op, arguments) || !is_compiled(op.name, operands)) {
+      has_mask_index(op, arguments) || !is_compiled(op.name, operands) ||
+      compares_in_default_dtype(op, arguments)) {
     return fallback_spec();
   }
   const auto functional = functional_arguments(op, arguments);

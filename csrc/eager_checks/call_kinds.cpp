@@ -1,7 +1,13 @@
 #include "eager_checks/call_kinds.h"
 
+#include "ops/make_call_spec.h"
+
+#include <c10/core/DefaultDtype.h>
+
 #include <algorithm>
 #include <iterator>
+#include <tuple>
+#include <unordered_set>
 
 namespace ftm {
 namespace {
@@ -25,9 +31,8 @@ bool has_no_dims(Arguments arguments) {
   return arguments.size() > 1 && arguments[1].isIntList() && arguments[1].toIntVector().empty();
 }
 
-bool is_integral(const c10::IValue& value) {
-  return value.isTensor() &&
-         at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true);
+bool is_real_number(const c10::IValue& value) {
+  return value.isDouble() || (is_real(value) && is_wrapped_number(value.toTensor()));
 }
 
 bool has_mixed_reals(Arguments arguments) {
@@ -90,6 +95,23 @@ bool is_call(CallKind kind, const Op& op, Arguments arguments) {
     case CallKind::one_sample: return arguments[0].toTensor().dim() < 2;
   }
   return false;
+}
+
+bool is_integral(const c10::IValue& value) {
+  return value.isTensor() &&
+         at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true);
+}
+
+bool compares_in_default_dtype(const Op& op, Arguments arguments) {
+  static const std::unordered_set<std::string> comparisons = {
+      "aten::eq", "aten::ne",   "aten::lt",           "aten::le",       "aten::gt",
+      "aten::ge", "aten::isin", "aten::searchsorted", "aten::bucketize"};
+  if (c10::get_default_dtype_as_scalartype() == at::kFloat || arguments.size() < 2 ||
+      !comparisons.contains(op.name.substr(0, op.name.find('.')))) {
+    return false;
+  }
+  const auto& [a, b] = std::tie(arguments[0], arguments[1]);
+  return (is_integral(a) && is_real_number(b)) || (is_real_number(a) && is_integral(b));
 }
 
 bool is_any_call(const std::vector<CallKind>& kinds, const Op& op, Arguments arguments) {

@@ -11,6 +11,12 @@ bool is_call(CallKind kind, const Op& op, c10::ArrayRef<c10::IValue> arguments);
 bool is_any_call(
     const std::vector<CallKind>& kinds, const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
+// Whether the call compares integers with a floating-point number in a default dtype that is not
+// float32. Neither operand nor result has that dtype, and the compiler takes float32.
+bool compares_in_default_dtype(const Op& op, c10::ArrayRef<c10::IValue> arguments);
+
+// Whether the value is a tensor of integers or booleans.
+bool is_integral(const c10::IValue& value);
 // Whether the value is a defined floating-point tensor.
 bool is_real(const c10::IValue& value);
 // Whether the defined tensors among the arguments have several dtypes.

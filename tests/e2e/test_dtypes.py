@@ -162,14 +162,36 @@ def test_numbers_beside_halves(name: str) -> None:
     )
 
 
-def test_angles_of_integers_are_of_the_default_dtype() -> None:
-    torch.set_default_dtype(torch.float64)
+BESIDE_NUMBERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "angle": torch.angle,
+    "eq": lambda x: x == 16777216.5,
+    "ne": lambda x: x != 16777216.5,
+    "lt": lambda x: x < 16777216.5,
+    "ge, number first": lambda x: 2049.5 <= x,
+    "eq_": lambda x: x.clone().eq_(16777216.5),
+    "out=": lambda x: torch.gt(x, 16777216.5, out=torch.empty_like(x, dtype=torch.bool)),
+    "isin": lambda x: torch.isin(x, 16777216.5),
+    "isin, number first": lambda x: torch.isin(16777216.5, x),
+    "searchsorted": lambda x: torch.searchsorted(x, 16777216.5),
+    "bucketize": lambda x: torch.bucketize(16777216.5, x),
+    "ldexp": lambda x: torch.ldexp(x, x % 7),
+    "masked_fill": lambda x: x.masked_fill(x == 0.5, 2.5),
+}
+"""Calls of which eager computes some in the default dtype, though no argument has it."""
+
+
+@pytest.mark.parametrize("default", [torch.float64, torch.float16])
+@pytest.mark.parametrize("name", BESIDE_NUMBERS)
+def test_integers_beside_a_number(name: str, default: torch.dtype) -> None:
+    torch.set_default_dtype(default)
     try:
-        ((got, want),) = both(torch.angle, torch.tensor([-1, 0, 2]))
+        for dtype in (torch.int64, torch.int32, torch.uint8, torch.bool):
+            x = torch.tensor([-1, 0, 2, 2049, 2050, 2**24, 2**24 + 1]).to(dtype)
+            for got, want in both(BESIDE_NUMBERS[name], x):
+                assert got.dtype == want.dtype
+                assert torch.equal(got.cpu(), want), (got, want)
     finally:
         torch.set_default_dtype(torch.float32)
-    assert got.dtype == want.dtype
-    assert torch.equal(got.cpu(), want)
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)

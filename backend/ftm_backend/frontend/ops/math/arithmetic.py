@@ -21,7 +21,7 @@ recorded(
 recorded("aten::add", checks_alpha=True)
 recorded("aten::sub aten::rsub", checks_alpha=True, tried=("bools",))
 recorded("aten::masked_fill", value_is_number=True)
-recorded("aten::ldexp", composite="unfit")
+recorded("aten::ldexp", composite="unfit", asks_cpu="integers")
 
 _INTEGER_ZERO = (
     "division of an integer by zero gives 0 instead of an error: a compiled program cannot raise"
@@ -232,7 +232,7 @@ _binary("pow.Scalar", power, ALL)
 def _ldexp(self: ScalarExpr, other: ScalarExpr, result_dtype: str) -> ScalarExpr:
     """Self * 2**other; for floats and integer exponents right where 2**other overflows."""
     if other.is_float or not self.is_float:
-        dtype = other.dtype if other.is_float else "f32"
+        dtype = other.dtype if other.is_float else result_dtype
         wide = other.to(compute_dtype(dtype))
         return self.to(compute_dtype(result_dtype)) * e.pow_(wide.const(2), wide).to(dtype).to(
             compute_dtype(result_dtype)
