@@ -19,7 +19,7 @@ bool is_selecting(const at::Tensor& index) {
 }
 
 // If one mask selects where to write one element, eager calls masked_fill_, which rejects byte
-// masks.
+// masks. It does not if it accumulates.
 void check_byte_mask(
     const Op& op, const at::Tensor& values, const std::vector<std::optional<at::Tensor>>& indices) {
   const at::Tensor* mask = nullptr;
@@ -63,7 +63,7 @@ at::Tensor elements_on_cpu(
 bool replace_masks(const Op& op, torch::jit::Stack& stack) {
   const size_t base = stack.size() - op.arguments.size();
   const at::Tensor self = stack[base].toTensor();
-  if (writes_at_indices(op)) {
+  if (writes_at_indices(op) && !stack[base + 3].toBool()) {
     check_byte_mask(op, stack[base + 2].toTensor(), stack[base + 1].toOptionalTensorVector());
   }
   c10::List<std::optional<at::Tensor>> indices;

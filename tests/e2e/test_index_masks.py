@@ -95,11 +95,15 @@ MASKED: dict[str, Callable[[Tensor, Tensor], object]] = {
         m[:2], torch.zeros(1, dtype=torch.int64, device=x.device)
     ],
     "written": lambda x, m: x.__setitem__(m, torch.ones(2, device=x.device)),
+    "accumulated": lambda x, m: x.index_put_(
+        (m,), torch.tensor(2.0, device=x.device), accumulate=True
+    ),
 }
 
 
 @pytest.mark.parametrize("name", MASKED)
 def test_masks_of_bytes_are_deprecated(name: str) -> None:
+    found = []
     for device in ("cpu", "ftm"):
         x, mask = (
             torch.arange(4.0, device=device),
@@ -110,6 +114,8 @@ def test_masks_of_bytes_are_deprecated(name: str) -> None:
             match="indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead",
         ):
             MASKED[name](x, mask)
+        found.append(x.tolist())
+    assert found[0] == found[1]
 
 
 def test_one_number_is_not_put_where_bytes_say() -> None:
