@@ -126,8 +126,12 @@ def function_key(
     key = structural_key(kernel)
     words: list[object] = [key.digest, kernel.kind.value, kernel.one_core, kernel.faults]
     words += [str(kernel.schedule or ""), *shared]
+    # Another kernel may keep such a value in memory: fused gradients of attention compute the mask
+    # and the scores again.
+    local = {result.value for s in kernel.statements for result in s.results} - {*kernel.outputs}
     for value, start in zip(key.values, key.starts, strict=True):
-        number, first = (-1, 0) if value.symbol is None else buffers[value.symbol]
+        is_local = value.symbol is None or value in local
+        number, first = (-1, 0) if is_local else buffers[str(value.symbol)]
         words += (number, start - first)
     for value in kernel.workspaces:
         words += (value.dtype, value.shape, buffers[str(value.symbol)][0])
