@@ -125,9 +125,9 @@ FTM_API ftm_job* ftm_prepare(
     ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs,
     const void* scalars, void* arena, char* err, size_t err_size);
 
-/* Runs a job of ftm_prepare and returns when it has ended. The calling thread runs a core meanwhile,
- * so no thread hands the job to another one. If other jobs run, it waits for them. Call ftm_wait
- * for the outcome. Other threads may call ftm_interrupt meanwhile. */
+/* Runs a job of ftm_prepare and returns when it has ended. The calling thread runs a core
+ * meanwhile, so no thread hands the job to another one. If other jobs run, it waits for them. Call
+ * ftm_wait for the outcome. Other threads may call ftm_interrupt meanwhile. */
 FTM_API void ftm_run(ftm_job* job);
 
 /* Waits until the job has ended, and frees the handle: call exactly once, or ftm_release instead.
