@@ -82,7 +82,8 @@ class Program:
         socket.send_fds(connection, [len(data).to_bytes(8)], files)
         connection.sendall(data)
         theirs.close()
-        self._process = int.from_bytes(_receive(self._status, 8))
+        self.process = int.from_bytes(_receive(self._status, 8))
+        """Its id."""
 
     def fileno(self) -> int:
         """Return a file that is readable once the program has ended, for `select`."""
@@ -91,7 +92,7 @@ class Program:
     def kill(self) -> None:
         """End the program at once."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._process, signal.SIGKILL)
+            os.kill(self.process, signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
         """Wait for the program's end, once; see `run_python` for the result and errors."""
