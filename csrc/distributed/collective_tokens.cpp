@@ -137,6 +137,10 @@ void launch_recorded_collectives(c10::DeviceIndex except) {
   }
 }
 
+bool has_recorded_collectives(c10::DeviceIndex except) {
+  return recorded_trace(except) != nullptr;
+}
+
 void launch_when_idle() {
   idle_launcher().notice();
 }

@@ -9,7 +9,9 @@
 #include "support/counters.h"
 #include "support/gil.h"
 #include "sync/cut_trace.h"
+#include "sync/optimizer_step.h"
 #include "tensor/tensor_access.h"
+#include "tensor/view_access.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -300,13 +302,39 @@ at::Tensor concatenation(const Tensors& tensors) {
   return at::cat(flat);
 }
 
+// Acquires the mutex that orders recorded collectives: one thread at a time takes the last token
+// and makes the next one. Before that, it launches whatever recording would launch, so that the
+// thread need not wait while it has the mutex: a signal handler may run in such a wait, and issue a
+// collective itself. `tensors` are those of the call.
+std::unique_lock<std::mutex> lock_order(
+    c10::ArrayRef<const at::TensorImpl*> tensors, c10::DeviceIndex device) {
+  static std::mutex order; // acquired before the recorder's lock, and never with the GIL
+  check_not_forked();
+  while (true) {
+    launch_recorded_collectives(/*except=*/device);
+    auto& own = pending_trace();
+    cut_if_long(own);
+    if (own.step.ended.load(std::memory_order_relaxed)) {
+      launch_deferred_step(tensors);
+    }
+    static_cast<void>(lock_to_read(tensors, own)); // launches what is pending on other threads
+    std::unique_lock<std::mutex> guard(order);
+    const RecorderLock lock(recorder_mutex());
+    const auto is_elsewhere = [&](const at::TensorImpl* tensor) {
+      const auto* trace = tensor->numel() == 0 ? nullptr : variable_of(*tensor).trace();
+      return trace != nullptr && trace != &own;
+    };
+    if (!has_recorded_collectives(/*except=*/device) &&
+        std::none_of(tensors.begin(), tensors.end(), is_elsewhere)) {
+      return guard;
+    }
+  }
+}
+
 // Records the call, and makes its results the values of the outputs and of the token.
 void record(const Collective& collective, int64_t number) {
-  static std::mutex order; // acquired before the recorder's lock, and never with the GIL
-  const std::lock_guard<std::mutex> guard(order);
   const Tensors& outputs = collective.outputs;
   const auto device = contribution(collective)[0].device();
-  launch_recorded_collectives(/*except=*/device.index());
   const at::Tensor token = token_of(device);
   const at::AutoDispatchBelowADInplaceOrView below;
   const c10::impl::ExcludeDispatchKeyGuard no_modes(
@@ -315,21 +343,26 @@ void record(const Collective& collective, int64_t number) {
       c10::Dispatcher::singleton().findSchemaOrThrow("ftm::collective", "").typed<RecordedOp>();
   const auto size = outputs.size() == 1 ? c10::DimVector(outputs[0].sizes())
                                         : c10::DimVector{total_elements(outputs)};
-  const auto [result, next] = op.call(
-      concatenation(contribution(collective)), token, collective.kind, collective.reduction, size,
-      number);
-  const Tensors parts = outputs.size() == 1 ? Tensors{result} : split(result, sizes_of(outputs));
-  std::vector<const at::TensorImpl*> read_or_written = {next.unsafeGetTensorImpl()};
-  for (const auto* tensors : {&outputs, &parts}) {
-    for (const auto& tensor : *tensors) {
-      read_or_written.push_back(tensor.unsafeGetTensorImpl());
-    }
+  const at::Tensor source = concatenation(contribution(collective));
+  std::vector<const at::TensorImpl*> tensors = {
+      source.unsafeGetTensorImpl(), token.unsafeGetTensorImpl()};
+  for (const auto& output : outputs) {
+    tensors.push_back(output.unsafeGetTensorImpl());
   }
+  const auto guard = lock_order(tensors, device.index());
+  const auto [result, next] =
+      op.call(source, token, collective.kind, collective.reduction, size, number);
   auto& own = pending_trace();
-  const RecorderLock lock = lock_to_read(read_or_written, own);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].numel() != 0) {
-      write(*outputs[i].unsafeGetTensorImpl(), read(*parts[i].unsafeGetTensorImpl()), own);
+  const RecorderLock lock = lock_to_read(tensors, own);
+  const Value elements = outputs.empty() ? Value() : read(*result.unsafeGetTensorImpl());
+  int64_t begin = 0;
+  for (const auto& output : outputs) {
+    if (output.numel() != 0) {
+      const auto strides = c10::contiguous_strides(output.sizes());
+      auto part =
+          outputs.size() == 1 ? elements : strided_view(elements, output.sizes(), strides, begin);
+      write(*output.unsafeGetTensorImpl(), std::move(part), own);
+      begin += output.numel();
     }
   }
   write(*token.unsafeGetTensorImpl(), read(*next.unsafeGetTensorImpl()), own);

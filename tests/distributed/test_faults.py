@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from distributed import kills, soak
+from python_process import run_python
 
 
 def test_killed_process() -> None:
@@ -69,3 +70,39 @@ os._exit(0)
 
 def test_errors_name_collective_line_group_and_missing_rank(torchrun) -> None:
     assert torchrun(GONE) == "3\n"
+
+
+HANDLER = """
+import signal, threading, torch, torch.distributed as dist, ftm_lazy
+from ftm_lazy import _C
+from ftm_lazy.compile import compile_client
+dist.init_process_group("ftm", store=dist.HashStore(), rank=0, world_size=1)
+x, y = torch.ones(3, device="ftm"), torch.ones(3, device="ftm")
+client, gate = compile_client.client(), threading.Event()
+compiled = client._compiled
+def wait_and_compile(request):
+    gate.wait()
+    return compiled(request)
+client._compiled = wait_and_compile
+def handle(*_):
+    gate.set()
+    dist.all_reduce(y)
+    handled.append(y)
+handled = []
+signal.signal(signal.SIGUSR1, handle)
+for k in range(4):  # as many launches as may wait for the compiler
+    z = torch.arange(91.0 + k).to("ftm") * 3
+    ftm_lazy.sync()
+z = torch.arange(99.0).to("ftm") * 3
+_C._set_trace_limit(1)  # the next call launches, and waits
+threading.Timer(1.0, signal.pthread_kill, (threading.main_thread().ident, signal.SIGUSR1)).start()
+dist.all_reduce(x)
+assert len(handled) == 1
+print(x.tolist(), y.tolist())
+"""
+
+
+def test_a_signal_handler_issues_a_collective_while_one_is_recorded() -> None:
+    """In a wait for the compiler, where handlers run."""
+    done = run_python(HANDLER)
+    assert done.stdout == "[1.0, 1.0, 1.0] [1.0, 1.0, 1.0]\n", done.stderr
