@@ -64,8 +64,8 @@ def train(shapes):
         loss = model(x).pow(2).mean() + x.softmax(1).sum() * 0
         loss.backward(); optimizer.step(); loss.item()
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-before = train(range(300))
-print(train(range(300, 1300)) - before, ftm_lazy._C._program_count())
+before = train(range(600))
+print(train(range(600, 1600)) - before, ftm_lazy._C._program_count())
 """
 
 
