@@ -97,12 +97,6 @@ at::Tensor roll(const at::Tensor& self, c10::SymIntArrayRef shifts, at::IntArray
   return elementwise(self.scalar_type(), self);
 }
 
-MetaResult safe_softmax(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType> dtype) {
-  return dtype.value_or(self.scalar_type()) == self.scalar_type()
-             ? MetaResult(at::meta::_softmax(self, dim, /*half_to_float=*/false))
-             : std::nullopt;
-}
-
 MetaResult masked_fill(const at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
   if (!self.is_contiguous() || !at::isFloatingType(self.scalar_type()) ||
       mask.scalar_type() != at::kBool || value.isComplex() ||
@@ -269,7 +263,6 @@ ShapeTable other_functions() {
   add_shape_function<at::_ops::where_self>(table, &ftm::where);
   add_shape_function<at::_ops::where_self_out>(table, &ftm::where_out);
   add_shape_function<at::_ops::native_layer_norm>(table, &layer_norm);
-  add_partial_function<at::_ops::_safe_softmax, &ftm::safe_softmax>(table);
   add_partial_function<at::_ops::masked_fill_Scalar, &ftm::masked_fill>(table);
   add_shape_function<at::_ops::masked_fill__Scalar>(table, &ftm::masked_fill_);
   add_partial_function<at::_ops::index_put, &ftm::index_put>(table);

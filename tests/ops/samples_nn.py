@@ -173,7 +173,8 @@ def softmax(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     x[1, 2] = float("-inf")
     x[2, 0] = float("inf")
     yield (x, 1, *extra), {}
-    yield (source.tensor((), dtype), 0, *extra), {}
+    if extra:
+        yield (source.tensor((), dtype), 0, False), {}
 
 
 @sampler("softmax_backward")

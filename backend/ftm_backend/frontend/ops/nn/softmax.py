@@ -8,10 +8,7 @@ from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.op_registry import ROWS, lowering
-from ftm_backend.frontend.oplib.op_traits import recorded
 from ftm_backend.frontend.oplib.reductions import reduce
-
-recorded("aten::_safe_softmax", composite="whole")
 
 
 def _exponentials(
@@ -40,8 +37,6 @@ def _softmax(b: LinalgBuilder, self: StridedValue, dim: int) -> StridedValue:
 @lowering("aten::_safe_softmax", FLOATS, "safe_softmax", ROWS)
 def _safe_softmax(b: LinalgBuilder, self: StridedValue, dim: int) -> StridedValue:
     """Compute softmax; a row of -inf gives zeros."""
-    if not self.rank:
-        return b.pointwise(lambda x: e.where(x.eq(-math.inf), 0, x - x + 1), [self], b.result)
     dim %= self.rank
     largest = _maxima(b, self, dim)
     kept, total = _exponentials(b, self, largest, dim)
