@@ -279,7 +279,7 @@ class Outcome:
     difference: float
     """The largest one of a loss on the device from that of the CPU."""
     changed: float
-    """The largest one of two trainings on the CPU, of which one begins with changed bits."""
+    """The largest one between two trainings on the CPU; the second begins with changed bits."""
     loss: float
     """The last one, on the device."""
     steps: list[tuple[int, int, int]]

@@ -177,7 +177,7 @@ BESIDE_NUMBERS: dict[str, Callable[[Tensor], Tensor]] = {
     "ldexp": lambda x: torch.ldexp(x, x % 7),
     "masked_fill": lambda x: x.masked_fill(x == 0.5, 2.5),
 }
-"""Calls of which eager computes some in the default dtype, though no argument has it."""
+"""Calls whose arguments do not have the default dtype; eager computes some of them in it."""
 
 
 @pytest.mark.parametrize("default", [torch.float64, torch.float16])

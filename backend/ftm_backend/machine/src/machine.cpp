@@ -79,6 +79,7 @@ int32_t usable_processors() {
 
 Machine::Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64_t instructions)
     : count_(cores),
+      thread_count_(std::min(cores, usable_processors())),
       checked_(checked),
       most_instructions_(instructions ? instructions : UINT64_MAX),
       process_(getpid()),
@@ -88,7 +89,7 @@ Machine::Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64
   stats_.struct_size = sizeof stats_;
   for (int32_t id = 0; id < cores; ++id) seats_.push_back(std::make_unique<Seat>());
   threads_.emplace_back([this] { take_jobs(); });
-  for (int32_t id = 1; id < cores; ++id) threads_.emplace_back([this, id] { follow(id); });
+  for (int32_t k = 1; k < thread_count_; ++k) threads_.emplace_back([this, k] { follow(k); });
 }
 
 Machine::~Machine() {
@@ -136,7 +137,7 @@ void Machine::submit(std::shared_ptr<Job> job) {
 
 void Machine::leave_processors(int32_t count) {
   static const int32_t processors = usable_processors();
-  most_threads_.store(std::clamp(processors - count, 1, count_), std::memory_order_relaxed);
+  most_threads_.store(std::clamp(processors - count, 1, thread_count_), std::memory_order_relaxed);
 }
 
 ftm_stats_data Machine::stats() const {
@@ -239,8 +240,7 @@ void Machine::start(Job& job) {
   }
   current_ = &job;
   ended_ = 0;
-  // In a record of spans, a core that waits for another one should do so for want of processors
-  // only.
+  // Spans show waits at barriers, and a follower that sleeps would prolong them.
   is_long_ = records || job.loaded->work > kLong;
   prepare(*seats_[0], 0); // slots of GSM tiles are those of core 0
 }
@@ -321,7 +321,7 @@ void Machine::open_superstep() {
   is_long_ = is_long_ || Clock::now() - began_ > kLong;
   const bool wakes = is_long_; // read before another thread may open the next superstep
   supersteps_.open(wakes);
-  if (wakes && most_threads_.load(std::memory_order_relaxed) == count_) spare_.notify();
+  if (wakes && most_threads_.load(std::memory_order_relaxed) == thread_count_) spare_.notify();
 }
 
 // Calls `run` for a core. What it throws is the job's fault unless there is one already.

@@ -107,7 +107,8 @@ class Machine {
   void collect_spans(Job& job);
   void finish(Job& job, uint64_t nanoseconds);
 
-  const int32_t count_;
+  const int32_t count_; // of cores
+  const int32_t thread_count_; // as many as cores, but not more than processors
   const bool checked_;
   std::atomic<bool> records_spans_{false};
   int64_t limits_[4];
