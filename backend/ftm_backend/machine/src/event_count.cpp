@@ -44,8 +44,11 @@ long futex(const std::atomic<uint32_t>& word, int operation, uint32_t value) {
 
 void EventCount::notify(bool wakes) {
   count_.fetch_add(1, std::memory_order_seq_cst);
-  if (wakes && sleepers_.load(std::memory_order_seq_cst) > 0)
-    futex(count_, FUTEX_WAKE_PRIVATE, INT_MAX);
+  if (wakes) wake();
+}
+
+void EventCount::wake() {
+  if (sleepers_.load(std::memory_order_seq_cst) > 0) futex(count_, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
 void EventCount::wait(uint32_t seen) {

@@ -13,6 +13,8 @@ class EventCount {
   uint32_t now() const { return count_.load(std::memory_order_acquire); }
   // Counts an event. wakes: threads that sleep too; otherwise only those that spin note it.
   void notify(bool wakes = true);
+  // Wakes the threads that sleep and have not noted the last event.
+  void wake();
   // Waits until the count is no longer `seen`: first spinning, then asleep.
   void wait(uint32_t seen);
   // Waits until a `notify` that wakes, unless the count is no longer `seen`.

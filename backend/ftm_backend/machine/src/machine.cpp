@@ -173,6 +173,7 @@ void Machine::follow(int32_t thread) {
     const uint32_t number = supersteps_.number();
     if (closing_ && !supersteps_.are_running()) return;
     if (thread >= most_threads_) {
+      supersteps_.wake(); // this thread may have opened one, while the leader slept
       spare_.sleep(seen);
       continue;
     }

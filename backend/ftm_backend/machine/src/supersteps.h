@@ -44,12 +44,16 @@ class Supersteps {
   // run.
   bool finish_part() { return unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
-  // Opens the next superstep. wakes: threads that sleep, too.
+  // Opens the next superstep. wakes: threads that sleep, too; otherwise the caller claims parts
+  // itself, or calls `wake`.
   void open(bool wakes) {
     unfinished_.store(int32_t(claims_.size()), std::memory_order_relaxed);
     running_.store(true, std::memory_order_relaxed);
     opened_.notify(wakes);
   }
+
+  // Wakes threads that sleep although a superstep has been opened.
+  void wake() { opened_.wake(); }
 
   // Ends the run.
   void end() {
