@@ -211,10 +211,27 @@ PartitionedGraph with_fills(SplitFills filled, PartitionedGraph remaining) {
   return partitioned;
 }
 
+// Returns the calls whose tensors a later step finds in memory. A training step that uses memory
+// before it is initialized, and keeps it, uses the same memory in the next step. Example: the
+// buckets into which DistributedDataParallel gathers gradients.
+FillCalls first_step_fills(const PendingTrace& pending, const PendingValues& values) {
+  FillCalls found{pending.step.recorded, {}};
+  if (!pending.trains.load(std::memory_order_relaxed)) {
+    return found;
+  }
+  for (const auto* variable : values.variables) {
+    if (variable->initial_fill) {
+      found.initial.push_back(*variable->initial_fill);
+    }
+  }
+  std::sort(found.initial.begin(), found.initial.end());
+  return found;
+}
+
 // Partitions a graph. It remains one program, to which the graph is moved, if that program exists,
 // or if it is a segment of a loop (`is_segment`); otherwise its constant fills and loops are split
 // off.
-Programs partition(Graph& graph, bool is_segment, CallRange last_step) {
+Programs partition(Graph& graph, bool is_segment, const FillCalls& fill_calls) {
   static auto& unrolled = counter("unrolled");
   if (auto program = find_program(graph.hash, graph)) {
     return {single_subgraph(std::move(graph)), std::move(program)};
@@ -222,7 +239,7 @@ Programs partition(Graph& graph, bool is_segment, CallRange last_step) {
   if (is_whole_compiled(graph.hash)) {
     return {single_subgraph(std::move(graph)), nullptr};
   }
-  const auto fills = cuts_loops() ? find_constant_fills(graph, last_step) : std::vector<size_t>();
+  const auto fills = cuts_loops() ? find_constant_fills(graph, fill_calls) : std::vector<size_t>();
   if (!fills.empty()) {
     auto filled = split_constant_fills(graph, fills);
     auto remaining = partition(filled.remaining, is_segment, {});
@@ -266,7 +283,8 @@ LaunchPlan plan_launch(PendingTrace& pending) {
   auto graph = collect_graph(values.results);
   plan.hash = graph.hash;
   const size_t calls = graph.calls.size();
-  auto [partitioned, last] = partition(graph, pending.log.is_loop_segment(), pending.step.recorded);
+  auto [partitioned, last] =
+      partition(graph, pending.log.is_loop_segment(), first_step_fills(pending, values));
   const size_t pieces = partitioned.subgraphs.size();
   if (pieces > 1 && is_whole_wanted(plan.hash, pieces, calls)) {
     plan.whole = request_for(graph, pending);

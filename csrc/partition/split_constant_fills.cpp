@@ -148,11 +148,15 @@ class FillSplitter {
 
 } // namespace
 
-std::vector<size_t> find_constant_fills(const Graph& graph, CallRange recorded) {
+bool FillCalls::contains(uint64_t sequence) const {
+  return step.contains(sequence) || std::binary_search(initial.begin(), initial.end(), sequence);
+}
+
+std::vector<size_t> find_constant_fills(const Graph& graph, const FillCalls& among) {
   std::vector<size_t> found;
   for (size_t i = 0; i < graph.calls.size(); ++i) {
     const auto& call = *graph.calls[i];
-    if (recorded.contains(call.sequence) && is_constant_fill(call)) {
+    if (among.contains(call.sequence) && is_constant_fill(call)) {
       found.push_back(i);
     }
   }

@@ -1,5 +1,5 @@
-// Calls that fill a tensor with one number, such as those that initialize an optimizer's state in
-// its first step.
+// Calls that fill a tensor with one number, and that only the first step of a training makes: those
+// that initialize an optimizer's state, or memory that the program did not initialize.
 #pragma once
 
 #include "graph/call_range.h"
@@ -7,9 +7,17 @@
 
 namespace ftm {
 
-// Returns the graph's calls in this range that fill a tensor with one number, by index. Returns
-// none if the graph has only such calls.
-std::vector<size_t> find_constant_fills(const Graph& graph, CallRange recorded);
+// Calls of which those that fill a tensor with one number become programs of their own.
+struct FillCalls {
+  CallRange step; // recorded during an optimizer's step
+  std::vector<uint64_t> initial; // see VariableData::initial_fill; ascending
+
+  bool contains(uint64_t sequence) const;
+};
+
+// Returns the graph's calls in `among` that fill a tensor with one number, by index. Returns none
+// if the graph has only such calls.
+std::vector<size_t> find_constant_fills(const Graph& graph, const FillCalls& among);
 
 // A graph with its constant fills moved into their own programs.
 struct SplitFills {

@@ -109,6 +109,11 @@ void Variable::set_value(Value value, PendingTrace& own) {
   state.ir_value = std::move(value);
 }
 
+void Variable::set_initial_value(Value fill) {
+  state.initial_fill = static_cast<const CallNode&>(trace_node(fill)).sequence;
+  set_value(std::move(fill));
+}
+
 void Variable::set_nbytes(int64_t nbytes) {
   count_freed_storage(state.device, state.nbytes);
   count_new_storage(state.device, nbytes);
@@ -141,6 +146,7 @@ Value set_computed(VariableData& state, Value value) {
   remove_from_trace(state);
   std::swap(state.ir_value, value);
   state.old_buffer.reset();
+  state.initial_fill.reset();
   return value;
 }
 

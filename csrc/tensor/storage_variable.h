@@ -11,6 +11,8 @@
 #include <c10/core/StorageImpl.h>
 #include <torch/csrc/lazy/core/tensor.h>
 
+#include <optional>
+
 namespace ftm {
 
 class Variable;
@@ -23,6 +25,9 @@ struct VariableData final : torch::lazy::LazyTensor::Data {
   const c10::DeviceIndex device;
   BufferPtr old_buffer; // while pending: the last computed value, restored if the program fails
   uint64_t step = 0; // number of the optimizer step that last overwrote a computed value
+  // The pending call that fills this storage because it was read or written in part before it had a
+  // value, as `torch.empty` leaves it: its CallNode::sequence. Empty if there is none.
+  std::optional<uint64_t> initial_fill;
   // This is state (a parameter, a cache): a computed value was overwritten, or an optimizer's step
   // overwrote a value.
   bool rewritten = false;
@@ -53,6 +58,8 @@ class Variable final : private VariableState, public torch::lazy::LazyTensor {
   void set_value(Value value, PendingTrace& own = pending_trace());
   int64_t nbytes() const { return state.nbytes; }
   void set_nbytes(int64_t nbytes);
+  // Sets the content of a storage without a value. `fill` is a recorded call.
+  void set_initial_value(Value fill);
   // Returns the fake address of the first byte; null for an empty storage.
   void* address() const { return address_; }
   uint64_t step() const { return state.step; }

@@ -14,7 +14,7 @@ Value whole_value(Variable& variable, at::ScalarType dtype) {
   Value value = variable.value();
   if (!value.node) {
     value = zeros({dtype, {variable.nbytes() / itemsize}});
-    variable.set_value(value);
+    variable.set_initial_value(value);
   } else if (type_of(value).dtype != dtype) {
     value = bitcast(value, dtype);
   }

@@ -160,6 +160,32 @@ def test_parameters_in_a_part_of_storage_make_no_program_after_the_second_step()
     torch.testing.assert_close(trained, train("cpu")[0], rtol=1e-4, atol=1e-5)
 
 
+def test_uninitialized_memory_makes_no_program_after_the_first_step() -> None:
+    """Gradients are gathered in it, as DDP does in its buckets: each step overwrites all parts."""
+    net, expected = nn.Linear(8, 4).to("ftm"), nn.Linear(8, 4)
+    expected.load_state_dict(net.state_dict())
+
+    def train(net: nn.Module) -> tuple[list[Tensor], list[int]]:
+        parameters = list(net.parameters())
+        bucket = torch.empty(sum(p.numel() for p in parameters), device=parameters[0].device)
+        parts = bucket.split([p.numel() for p in parameters])
+        optimizer, made = torch.optim.SGD(parameters, lr=0.1), []
+        for _ in range(4):
+            net(torch.ones(2, 8).to(bucket.device)).square().sum().backward()
+            for part, p in zip(parts, parameters, strict=True):
+                part.copy_(p.grad.flatten())
+                p.grad = part.view_as(p)
+            bucket.mul_(0.5)
+            optimizer.step()
+            optimizer.zero_grad()
+            made.append(programs() if bucket.device.type == "ftm" else 0)
+        return [p.detach().cpu() for p in parameters], made
+
+    trained, made = train(net)
+    assert made == [made[0]] * 4
+    torch.testing.assert_close(trained, train(expected)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_what_a_program_fills_for_itself_stays_in_it() -> None:
     net = nn.Linear(4, 4).to("ftm")
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
