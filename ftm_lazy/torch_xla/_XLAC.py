@@ -23,6 +23,7 @@ __all__ = [
     "_get_xla_tensors_dot",
     "_get_xla_tensors_hlo",
     "_get_xla_tensors_text",
+    "_init_computation_client",
     "_init_xla_lazy_backend",
     "_replace_xla_tensor",
     "_unsafe_buffer_pointer",
@@ -133,6 +134,10 @@ def _unsafe_buffer_pointer(tensor: torch.Tensor) -> int:
 def _replace_xla_tensor(tensor: torch.Tensor, source: torch.Tensor) -> None:
     """Make a tensor refer to the data of another one."""
     tensor.set_(source)
+
+
+def _init_computation_client() -> None:
+    """Do nothing: the device starts at its first use."""
 
 
 def _init_xla_lazy_backend() -> None:

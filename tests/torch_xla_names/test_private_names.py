@@ -333,5 +333,6 @@ def test_native_functions_on_tensors() -> None:
     _XLAC._replace_xla_tensor(copied, torch.zeros(4, device="ftm"))
     assert copied.tolist() == [0, 0, 0, 0]
     assert _XLAC._xla_real_devices(["xla:0"]) == torch_xla.real_devices()
+    _XLAC._init_computation_client()
     _XLAC._init_xla_lazy_backend()
     assert set(_XLAC._get_git_revs()) == {"xla", "torch"}
