@@ -37,15 +37,32 @@ def test_losses_of_compiled_ddp_are_those_of_gloo(torchrun) -> None:
     _check_losses(torchrun, "compiled", "gpt")
 
 
+def test_losses_of_resnet_18_are_those_of_gloo(torchrun) -> None:
+    """In float64. In float32, they differ as much as on the CPU after a change of the last bit.
+
+    On the CPU alone, that change grows to 0.3 within 20 steps, and two threads instead of one make
+    a difference of 0.24: batch norm of the last stage divides by the deviation of 8 numbers.
+    """
+    for outcome in _train(torchrun, "ddp", "resnet18"):
+        amplified = 0.0 if outcome.dtype == "float64" else 10 * outcome.changed
+        assert outcome.difference <= max(TOLERANCES[outcome.dtype], amplified), outcome
+
+
 def _check_losses(torchrun, way: str, model: str) -> None:
-    """Over 20 steps. A step is one program, and nothing compiles after the second step."""
+    """Compare the losses of 20 steps."""
+    for outcome in _train(torchrun, way, model):
+        assert outcome.difference <= TOLERANCES[outcome.dtype], outcome
+
+
+def _train(torchrun, way: str, model: str) -> list[parallel_training.Outcome]:
+    """Train in both dtypes. A step is one program, and nothing compiles after the second step."""
     program = parallel_training.__file__
     output = torchrun(Path(program), "--serve", way, model, ",".join(TOLERANCES))
     found = list(parallel_training.outcomes(output))
     assert {(o.rank, o.dtype) for o in found} == {(r, d) for r in range(2) for d in TOLERANCES}
     for outcome in found:
-        assert outcome.difference <= TOLERANCES[outcome.dtype], outcome
         assert set(outcome.steps[1:]) == {(1, 0, 0)}, outcome
+    return found
 
 
 def test_synchronized_batch_norm_is_that_of_all_batches(torchrun) -> None:
