@@ -298,6 +298,22 @@ def test_a_single_filter_has_no_winograd() -> None:
     assert any(isinstance(item, Statement) and item.op == DENSE for item in function.body)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (1, 2), (2, 2), (4, 3)])
+def test_one_tile(size: tuple[int, int]) -> None:
+    """The sums are then of a vector and a matrix, which the matrix unit may not execute."""
+    convolution = Convolution(DENSE, 0, "f32")
+    convolution.images, convolution.channels, convolution.filters = 1, 6, 6
+    convolution.stride = convolution.dilation = convolution.padding = (1, 1)
+    convolution.window, convolution.size = (3, 3), size
+    rng = np.random.default_rng(0)
+    convolution.x = torch.from_numpy(rng.standard_normal((1, 6, *size)))
+    convolution.weight = torch.from_numpy(rng.standard_normal((6, 6, 3, 3)))
+    for cores in (1, 2):
+        machine = replace(presets.load("host"), cores=cores)
+        (got,) = run(convolution.text(), convolution.inputs, machine, cores)
+        np.testing.assert_allclose(got, convolution.wanted(), rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize("results", [2, 4])
 def test_transforms_give_exact_sums(results: int) -> None:
     """In rational numbers there is no rounding."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from ftm_backend.ir.linalg.function import LinalgFunction, Statement
 from ftm_backend.ir.linalg.named_ops import WEIGHT_GRADIENT
 from ftm_backend.midend.algorithms.algorithm import Algorithm
-from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
-from ftm_backend.midend.schedule.cost import estimate
+from ftm_backend.midend.schedule.cost import product_cycles
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["IM2COL"]
@@ -18,7 +17,7 @@ __all__ = ["IM2COL"]
 
 def _cycles(operation: Statement, machine: MachineParameters, limit: float) -> float:
     del limit
-    return estimate(KernelKind.CONTRACTION, [operation], machine)
+    return product_cycles(operation, machine)
 
 
 def _apply(function: LinalgFunction, operation: Statement) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import LinalgFunction, Statement, Tensor, Update, Value
 from ftm_backend.midend.algorithms.algorithm import Algorithm
-from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
-from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
-from ftm_backend.midend.schedule.gemm.contraction import match
+from ftm_backend.midend.schedule.cost import product_cycles, traffic_cycles
 from ftm_backend.midend.transforms.tensor.pack_operands import (
     packed_cycles,
     packed_cycles_lower_bound,
@@ -37,7 +35,7 @@ def _cycles(operation: Statement, machine: MachineParameters, limit: float) -> f
     for product in _products(expansion.value):
         if moving + computing > limit:
             break
-        computing += _product_cycles(product, machine)
+        computing += product_cycles(product, machine)
     return moving + computing
 
 
@@ -60,16 +58,6 @@ def _products(value: Value) -> list[Statement]:
             elif maker.is_reduction:
                 found[maker] = None
     return list(found)
-
-
-def _product_cycles(statement: Statement, machine: MachineParameters) -> float:
-    """Return the cycles of a convolution.
-
-    One with a single channel is no matmul; its elements are summed one by one.
-    """
-    if match(statement) is None:
-        return statement.volume / (machine.cores * machine.lanes(statement.results[0].value.dtype))
-    return estimate(KernelKind.CONTRACTION, [statement], machine)
 
 
 def take_expansion(function: LinalgFunction, operation: Statement) -> None:

@@ -36,8 +36,7 @@ from ftm_backend.midend.algorithms.winograd_transform import (
     combinations,
     transform_matrices,
 )
-from ftm_backend.midend.kernel_ir.kernel_kind import KernelKind
-from ftm_backend.midend.schedule.cost import estimate, traffic_cycles
+from ftm_backend.midend.schedule.cost import product_cycles, traffic_cycles
 from ftm_backend.symbolic import ceildiv
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -185,7 +184,7 @@ def cycles(
         transforming *= _COPYING
     if transforming > limit:
         return transforming
-    return transforming + estimate(KernelKind.CONTRACTION, [products], machine)
+    return transforming + product_cycles(products, machine)
 
 
 def input_tiles(tiling: Tiling, x: Tensor, items: list[Item]) -> Tensor:

@@ -20,6 +20,7 @@ from ftm_backend.midend.schedule.attention.backward_tiling import backward_plan
 from ftm_backend.midend.schedule.attention.forward_tiling import attention_plan
 from ftm_backend.midend.schedule.attention.match_backward import match_attention_backward
 from ftm_backend.midend.schedule.attention.match_forward import match_attention
+from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     match_conv_backward,
     plan_conv_backward,
@@ -36,6 +37,7 @@ __all__ = [
     "estimate",
     "nest_cycles",
     "plan",
+    "product_cycles",
     "traffic_cycles",
 ]
 
@@ -104,6 +106,17 @@ def estimate(
     """Return the modelled cycles of the cheapest `plan`; infinity if none fits on chip."""
     found = plan(kind, statements, machine)
     return inf if found is None else found.cycles
+
+
+def product_cycles(statement: Statement, machine: MachineParameters) -> float:
+    """Return the modelled cycles of a sum of products, whichever unit executes it.
+
+    If the matrix unit does not, as for a dot product or a convolution with a single channel, its
+    elements are summed one by one.
+    """
+    if match(statement) is None:
+        return statement.volume / (machine.cores * machine.lanes(statement.results[0].value.dtype))
+    return estimate(KernelKind.CONTRACTION, [statement], machine)
 
 
 def bytes_of(values: Iterable[Value]) -> int:
