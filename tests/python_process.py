@@ -176,6 +176,7 @@ def _run(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
+    sys.stdout.reconfigure(line_buffering=True)  # a program may end by os._exit
     sys.argv = [request["file"] or "-c", *request["arguments"]]
     if request["file"]:
         sys.path[0] = str(Path(request["file"]).parent)
