@@ -8,6 +8,9 @@ import torch
 
 from strangers import functions
 
+MENDED = {"sinh": "2.14", "cosh": "2.14"}
+"""The version of PyTorch since which the CPU is as near."""
+
 
 @pytest.mark.parametrize(
     ("name", "dtype", "low", "high"),
@@ -30,7 +33,8 @@ def test_functions(name: str, dtype: str, low: float, high: float) -> None:
             for at, got in zip(x.tolist(), found, strict=True)
         )
     assert worst["ftm"] <= function.bound
-    assert worst["cpu"] > 1000
+    is_mended = name in MENDED and torch.__version__ >= MENDED[name]
+    assert (worst["cpu"] > 1000) != is_mended
 
 
 def test_gradients_of_embedding_bags_that_are_scaled_by_frequency() -> None:
