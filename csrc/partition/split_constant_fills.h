@@ -7,7 +7,7 @@
 
 namespace ftm {
 
-// Calls of which those that fill a tensor with one number become programs of their own.
+// Calls that become programs of their own if they fill a tensor with one number.
 struct FillCalls {
   CallRange step; // recorded during an optimizer's step
   std::vector<uint64_t> initial; // see VariableData::initial_fill; ascending

@@ -211,10 +211,11 @@ UNEVEN = """@program t, host
 """
 
 
-def test_a_thread_that_leaves_does_not_leave_a_run_to_a_sleeper():
-    """A follower opened a superstep without waking the leader, since the run was short, and left.
+def test_a_thread_that_leaves_its_processor_wakes_the_leader():
+    """A follower opens a superstep without waking the leader, since the run is short, and leaves.
 
-    The run hung in about one of 10,000 pairs, so this test finds the fault in a quarter of its runs.
+    Without a wake-up then, one of about 10,000 pairs of runs hung. This test found it in a quarter
+    of its runs.
     """
     processors = len(os.sched_getaffinity(0))
     delays = random.Random(0)

@@ -17,7 +17,7 @@ class EventCount {
   void wake();
   // Waits until the count is no longer `seen`: first spinning, then asleep.
   void wait(uint32_t seen);
-  // Waits until a `notify` that wakes, unless the count is no longer `seen`.
+  // Sleeps until `wake`, or a `notify` that wakes, unless the count is no longer `seen`.
   void sleep(uint32_t seen);
 
  private:
