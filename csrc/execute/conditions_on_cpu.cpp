@@ -1,11 +1,11 @@
 #include "execute/conditions_on_cpu.h"
 
 #include "graph/ordered_graph.h"
-#include "graph/trace.h"
 #include "support/capture_mode.h"
 #include "support/counters.h"
 #include "support/strict_mode.h"
 #include "execute/launcher.h"
+#include "reference/call_on_cpu.h"
 #include "reference/executor.h"
 #include "tensor/tensor_access.h"
 
@@ -103,28 +103,23 @@ BufferPtr evaluate_buffer(const BufferPtr& buffer) {
 
 BufferPtr evaluate(const Value& value) {
   Graph graph;
-  Trace trace;
-  std::vector<Input> leaves;
+  std::vector<Input> inputs;
   {
     const RecorderLock lock(recorder_mutex());
     graph = collect_graph(std::vector<Value>{value});
-    trace = make_trace(graph);
-    for (const auto* leaf : graph.parameters) {
-      leaves.emplace_back(
-          leaf->buffer(),
-          leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
-    }
+    inputs = inputs_of(graph);
   }
-  std::vector<at::Tensor> inputs;
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    leaves[i].buffer = evaluate_buffer(leaves[i].buffer);
-    if (!leaves[i].buffer) {
+  for (auto& input : inputs) {
+    input.buffer = evaluate_buffer(input.buffer);
+    if (!input.buffer) {
       return nullptr;
     }
-    inputs.push_back(dense_on_cpu(leaves[i], trace.parameters[i]));
   }
-  const auto results = run_reference(trace, std::move(inputs), graph.scalars, Origin(), [] {});
-  return results.failure ? nullptr : Buffer::from_cpu(results.tensors[0]);
+  try {
+    return Buffer::from_cpu(evaluate_graph(graph, inputs)[0]);
+  } catch (const std::exception&) {
+    return nullptr; // the program raises the error
+  }
 }
 
 // Whether a value has one boolean, which is then the condition. The tensor that is read may also be

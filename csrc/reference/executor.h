@@ -22,13 +22,15 @@ ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
     const Origin& origin, void (*before_call)());
 
+// Returns a graph's parameters as inputs of a run. Call it under the recorder's lock.
+std::vector<Input> inputs_of(const Graph& graph);
+// Computes a graph of a few small calls on the calling thread, without making a trace. The inputs'
+// buffers are ready. Returns `graph.result_numbers`, of any strides. Throws the error of a call.
+std::vector<at::Tensor> evaluate_graph(const Graph& graph, c10::ArrayRef<Input> inputs);
+
 // For a kernel that another thread completes, such as a collective in flight: `wait` is called
 // before this run reads `result` again, if it does. Call it on the thread of the run.
 void complete_before_read(at::Tensor result, std::function<void()> wait);
-
-// Whether calls with this spec draw random numbers. Their last two operands are the seed and the
-// offset.
-bool draws_numbers(const CallSpec& spec);
 
 // Returns an input's elements as a row-major CPU tensor that shares its memory and keeps it alive.
 at::Tensor dense_on_cpu(const Input& input, const ValueType& type);

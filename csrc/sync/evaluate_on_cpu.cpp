@@ -1,12 +1,12 @@
 #include "sync/evaluate_on_cpu.h"
 
 #include "graph/ordered_graph.h"
-#include "graph/trace.h"
 #include "support/capture_mode.h"
 #include "support/strict_mode.h"
 #include "execute/collective_registry.h"
 #include "execute/launcher.h"
 #include "partition/plan_launch.h"
+#include "reference/call_on_cpu.h"
 #include "reference/executor.h"
 #include "tensor/tensor_access.h"
 
@@ -70,7 +70,6 @@ struct ByNode {
 // later calls and uses the same numbers.
 struct Work {
   Graph graph;
-  Trace trace;
   std::vector<Input> inputs;
 };
 
@@ -87,12 +86,7 @@ Work work_for(
   }
   Work work;
   work.graph = collect_graph(results);
-  work.trace = make_trace(work.graph);
-  for (const auto* leaf : work.graph.parameters) {
-    work.inputs.emplace_back(
-        leaf->buffer(),
-        leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
-  }
+  work.inputs = inputs_of(work.graph);
   return work;
 }
 
@@ -141,20 +135,16 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
   if (work.graph.results.empty()) {
     return {};
   }
-  std::vector<at::Tensor> inputs;
-  for (size_t i = 0; i < work.inputs.size(); ++i) {
-    wait_for(work.inputs[i].buffer);
-    inputs.push_back(dense_on_cpu(work.inputs[i], work.trace.parameters[i]));
-  }
-  const auto results =
-      run_reference(work.trace, std::move(inputs), work.graph.scalars, Origin(), [] {});
-  if (results.failure) {
-    return {}; // the program raises the error
+  for (const auto& input : work.inputs) {
+    wait_for(input.buffer);
   }
   std::vector<BufferPtr> buffers;
-  buffers.reserve(results.tensors.size());
-  for (const auto& result : results.tensors) {
-    buffers.push_back(Buffer::from_cpu(result));
+  try {
+    for (const at::Tensor& result : evaluate_graph(work.graph, work.inputs)) {
+      buffers.push_back(Buffer::from_cpu(result));
+    }
+  } catch (const std::exception&) {
+    return {}; // the program raises the error
   }
   const auto old = set_all_computed(work, buffers, own);
   return Buffer::as_cpu(
