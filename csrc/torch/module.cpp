@@ -4,7 +4,7 @@
 #include "graph/loop_detector.h"
 #include "graph/source_location.h"
 #include "kernels/copy.h"
-#include "kernels/sparse_fallback.h"
+#include "layouts/sparse_fallback.h"
 #include "memory/memory_pool.h"
 #include "ops/compiled_ops.h"
 #include "ops/op_info.h"

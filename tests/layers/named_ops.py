@@ -24,7 +24,7 @@ NAMED: dict[str, tuple[str, str]] = {
         "what compares integers with a number: no operand or result has the dtype to compare in",
         "bucketize eq ge gt isin le lt ne searchsorted",
     ),
-    "kernels/batch_norm.cpp": (
+    "nn/batch_norm.cpp": (
         "calls: the schema does not say that statistics are written",
         "_native_batch_norm_legit.no_stats _native_batch_norm_legit_functional _native_batch_norm_legit_no_training",
     ),
@@ -37,16 +37,16 @@ NAMED: dict[str, tuple[str, str]] = {
         "linalg_cholesky_ex linalg_lu_factor_ex",
     ),
     "kernels/nonzero.cpp": ("a call that is counted", "nonzero"),
-    "kernels/fake_quantize_observers.cpp": (
+    "quantized/fake_quantize_observers.cpp": (
         "calls: observers write beside two results",
         "_fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional",
     ),
     "kernels/random.cpp": ("calls", "normal_ uniform_"),
-    "kernels/sparse.cpp": (
+    "layouts/sparse.cpp": (
         "calls on the CPU that are counted",
         "_coalesce add.Tensor add_.Tensor div.Tensor div_.Tensor mul.Tensor mul_.Tensor sparse_mask sub.Tensor sub_.Tensor",
     ),
-    "kernels/sparse_products.cpp": ("calls on the CPU that are counted", "addmm mm"),
+    "layouts/sparse_products.cpp": ("calls on the CPU that are counted", "addmm mm"),
     "kernels/data_dependent_shapes.cpp": (
         "reads of a size that are counted",
         "_unique2 bincount unique_consecutive",

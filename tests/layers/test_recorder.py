@@ -11,7 +11,7 @@ from layers import dependencies, named_ops
 
 LAYERS = (
     "support", "random", "memory", "graph", "ops", "tensor", "program", "reference", "execute", "partition", "compile", "sync",
-    "distributed", "shape_inference", "eager_checks", "dispatch", "kernels", "quantized", "capture", "torch",
+    "distributed", "shape_inference", "eager_checks", "dispatch", "kernels", "nn", "layouts", "quantized", "capture", "torch",
 )  # fmt: skip
 """From the lowest up, as in docs/layers.md."""
 

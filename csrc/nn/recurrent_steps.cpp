@@ -1,4 +1,4 @@
-#include "kernels/recurrent_steps.h"
+#include "nn/recurrent_steps.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>

@@ -1,5 +1,5 @@
 // Products of sparse and dense matrices, by gathering rows and adding them up.
-#include "kernels/sparse_fallback.h"
+#include "layouts/sparse_fallback.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/searchsorted.h>

@@ -1,6 +1,6 @@
 // LSTM and GRU cells. For devices other than the CPU, ATen calls fused kernels, whose workspace
 // each device defines. Here they are composed of recorded ops, which the compiler fuses.
-#include "kernels/recurrent_steps.h"
+#include "nn/recurrent_steps.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>

@@ -1,6 +1,6 @@
 // The parts of batch norm over several processes. Between them, torch.nn.SyncBatchNorm exchanges
 // the statistics of the processes with collectives. ATen has kernels of these ops for GPUs only.
-#include "kernels/widened.h"
+#include "nn/widened.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>

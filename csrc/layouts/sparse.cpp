@@ -2,7 +2,7 @@
 // takes them apart. Arithmetic operates on the values. Coalescing needs the number of distinct
 // indices, which is determined on the CPU.
 #include "eager_checks/mask_counts.h"
-#include "kernels/sparse_fallback.h"
+#include "layouts/sparse_fallback.h"
 
 #include <ATen/ops/_coalesced_native.h>
 #include <ATen/ops/_indices_native.h>

@@ -1,6 +1,6 @@
 // Packs sequences with indices that are data. ATen's implementation has an operation for each
 // length that occurs.
-#include "kernels/packed_sequence.h"
+#include "nn/packed_sequence.h"
 
 #include <ATen/ops/_pack_padded_sequence_native.h>
 #include <ATen/ops/_pad_packed_sequence_native.h>

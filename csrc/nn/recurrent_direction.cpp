@@ -1,6 +1,6 @@
-#include "kernels/recurrent_direction.h"
+#include "nn/recurrent_direction.h"
 
-#include "kernels/recurrent_steps.h"
+#include "nn/recurrent_steps.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/zeros_like.h>

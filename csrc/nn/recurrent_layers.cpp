@@ -1,8 +1,8 @@
 // nn.LSTM, nn.GRU and nn.RNN. A layer is a matrix product for the inputs of all steps and an op
 // that loops over the steps; its gradient has another product for the weights. Unusual calls run
 // ATen's unrolled code.
-#include "kernels/packed_sequence.h"
-#include "kernels/recurrent_direction.h"
+#include "nn/packed_sequence.h"
+#include "nn/recurrent_direction.h"
 
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/cat.h>

@@ -1,4 +1,4 @@
-#include "kernels/sparse_fallback.h"
+#include "layouts/sparse_fallback.h"
 
 #include "ops/find_composite_kernel.h"
 #include "dispatch/cpu_fallback.h"

@@ -3,7 +3,7 @@
 // otherwise composed of. So attention on DTensors is ATen's
 // `_scaled_dot_product_efficient_attention` on ftm, too. Each process composes it, for its shard,
 // of recorded ops.
-#include "kernels/widened.h"
+#include "nn/widened.h"
 
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
