@@ -167,6 +167,7 @@ void finish_call(
     Op& op, const CallSpecPtr& spec, BoxedCall& call, c10::ArrayRef<c10::IValue> arguments,
     const PythonLine& line, PendingTrace& trace, Results& results) {
   const RecorderLock lock = lock_to_read(call.operands, trace);
+  ++op.recorded_calls;
   NodePtr node;
   Value copied;
   if (spec->copied >= 0) {

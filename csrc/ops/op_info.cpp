@@ -2,6 +2,7 @@
 
 #include "ops/find_composite_kernel.h"
 #include "ops/functional_form.h"
+#include "graph/recorder_lock.h"
 #include "support/runtime.h"
 
 #include <ATen/core/enum_tag.h>
@@ -180,6 +181,25 @@ Op& op_named(const std::string& name) {
         name.substr(0, dot).c_str(), overload.c_str()));
   }
   return *op;
+}
+
+std::map<std::string, int64_t> recorded_calls() {
+  std::vector<const Op*> ops;
+  {
+    auto& table = part<OpTable>();
+    const std::lock_guard<std::mutex> guard(table.mutex);
+    for (const auto& [name, op] : table.ops) {
+      ops.push_back(op.get());
+    }
+  }
+  std::map<std::string, int64_t> calls;
+  const RecorderLock lock(recorder_mutex());
+  for (const auto* op : ops) {
+    if (op->recorded_calls != 0) {
+      calls[op->name] += op->recorded_calls;
+    }
+  }
+  return calls;
 }
 
 void clear_call_specs() {

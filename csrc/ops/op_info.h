@@ -41,8 +41,8 @@ struct OpReturn {
   int32_t argument; // the written argument that is returned; -1 for a new tensor
 };
 
-// One op overload. Made once, and never freed. Immutable, except for the cache of specs and, when
-// the traits are replaced, the fields that depend on them.
+// One op overload. Made once, and never freed. Immutable, except for the cache of specs, the number
+// of calls and, when the traits are replaced, the fields that depend on them.
 struct Op {
   explicit Op(const c10::OperatorHandle& handle);
 
@@ -72,6 +72,8 @@ struct Op {
   bool may_fail = false; // a program with it may raise for an element's value
   const IndexRule* index_rule = nullptr; // non-null: an argument has indices into another
 
+  int64_t recorded_calls = 0; // in this process; guarded by the recorder's lock
+
   // Guarded by its own mutex. Several threads may record at once.
   std::mutex mutex;
   CallSpecCache specs;
@@ -82,6 +84,10 @@ struct Op {
 // Returns the Op of "aten::name" or "aten::name.overload", which is never freed. Throws c10::Error
 // if there is no such op. Thread-safe.
 Op& op_named(const std::string& name);
+
+// Returns how many calls of each op were recorded in this process, by `Op::name`. Must not be called
+// under the recorder's lock.
+std::map<std::string, int64_t> recorded_calls();
 
 // Drops all specs and applies the traits again. Call it when the traits or the compiled
 // ops were replaced.

@@ -201,6 +201,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_trace", torch::wrap_pybind_function(&trace_of_tensors), py::arg("tensors"));
 
   m.def("_counters", &counter_values);
+  m.def("_recorded_calls", &recorded_calls, no_gil);
   m.def(
       "_count", [](const std::string& name, int64_t n) { counter(name).fetch_add(n); },
       py::arg("name"), py::arg("n") = 1);

@@ -45,6 +45,7 @@ def test_the_report_has_torch_xlas_names_and_format(report):
     found = [int(counters.get(f"PersistentCache{what}", 0)) for what in ("Hit", "Miss")]
     assert int(counters["UncachedCompile"]) == sum(found) >= 2
     assert int(counters["CreateXlaTensor"]) >= 3
+    assert (counters["xla::cosh"], counters["xla::logsumexp"]) == ("2", "1")
     fallen = [name for name in counters if name.startswith("aten::")]
     assert fallen == met.executed_fallback_ops() == ["aten::_linalg_eigvals"]
     samples, total, points = met.metric_data("ExecuteTime")
@@ -61,6 +62,16 @@ def test_the_report_has_torch_xlas_names_and_format(report):
         and "CreateXlaTensor" not in short
     )
     assert "Metric: ExecuteTime" not in met.short_metrics_report(["MarkStep"], ["CompileTime"])
+
+
+def test_calls_in_place_count_as_the_operation_that_computes_the_value():
+    x = torch.ones(3, device="ftm")
+    met.clear_counters()
+    x.add_(x)
+    (x + x).add(1)
+    assert met.counter_value("xla::add") == 3 and met.counter_value("xla::mul") is None
+    torch_xla.sync()
+    assert met.counter_value("xla::add") == 3
 
 
 def test_reports_are_read_and_compared(report):

@@ -7,6 +7,8 @@ The counters:
 - UncachedCompile: programs that were new to this process.
 - CachedCompile: programs that were not.
 - PersistentCacheHit, PersistentCacheMiss: new programs that were on disk, or had to be compiled.
+- xla::<op>: calls of an operation that were recorded. A call in place counts as one of the
+  operation that computes the new value: `add_` as `add`.
 - aten::<op>: operations that ran on the CPU.
 
 The metrics CompileTime, ExecuteTime, TransferToDeviceTime and TransferFromDeviceTime are in
@@ -51,6 +53,9 @@ _cleared: dict[str, int] = {}  # values at `clear_counters`, which leaves ftm's 
 def _all() -> dict[str, int]:
     values = ftm.counters()
     found = {name: count(values) for name, count in _COUNTERS.items()} | _debug_counters.COUNTS
+    for name, calls in _C._recorded_calls().items():
+        counter = "xla::" + name.partition("::")[2].partition(".")[0]
+        found[counter] = found.get(counter, 0) + calls
     found |= {
         name.removeprefix(_FALLBACK): n for name, n in values.items() if name.startswith(_FALLBACK)
     }
