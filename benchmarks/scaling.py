@@ -89,7 +89,8 @@ def measure(name: str, machine: str) -> Result:
     parameters = presets.load(machine)
     program = driver.run_from("trace", record(name), "asm", CompileOptions(machine=machine))
     profile = cycle_model.model(str(program), machine=parameters)
-    sizes = [event.size for _, event in profile.log.started]
+    # the other collectives broadcast buffers, such as batch norm's statistics
+    sizes = [event.size for _, event in profile.log.started if event.kind == "ALLREDUCE"]
     found = data_parallel_scaling.scaling(profile, parameters, RANKS)
     return Result(name, machine, profile.seconds * 1e3, sum(sizes) / 1e6, len(sizes), tuple(found))
 

@@ -2,7 +2,8 @@
 
 Example: ``nn.DataParallel(model)`` moves the model to the accelerator if there is one. Installing
 ftm must not make a CPU program compute on ftm, or fail. So these functions behave as without ftm
-until a tensor is made on the device. Then they choose ftm, as PyTorch does on a machine with a GPU.
+until a tensor is made on the device, or ``set_device`` chooses it. Then they choose ftm, as PyTorch
+does on a machine with a GPU.
 
 ``torch.accelerator`` and ``torch.get_device_module()`` always return ftm, because a program that
 calls them looks for an accelerator.
@@ -17,7 +18,7 @@ from typing import Protocol
 
 import torch
 
-from ftm_lazy.device.registration import was_used
+from ftm_lazy.device.registration import select, was_used
 from ftm_lazy.integrations import import_hooks
 from ftm_lazy.torch_version import private_names
 
@@ -26,6 +27,18 @@ class _BackendConfig(Protocol):
     """What is used of ``torch.distributed.distributed_c10d.BackendConfig``."""
 
     device_backend_map: dict[str, str]
+
+
+def _accelerator(module: ModuleType) -> None:
+    """Patch ``torch.accelerator.set_device_index`` to note that the program chose the device."""
+    set_index = module.set_device_index
+
+    @functools.wraps(set_index)
+    def set_device_index(device: object, /) -> None:
+        select()
+        set_index(device)
+
+    module.set_device_index = set_device_index  # type: ignore[attr-defined]
 
 
 def _data_parallel(module: ModuleType) -> None:
@@ -71,20 +84,35 @@ def _with_default_device(create: Callable[..., object]) -> Callable[..., object]
 
 
 def _default_mesh(module: ModuleType) -> None:
-    """Patch ``fully_shard`` and ``replicate`` without `mesh`."""
+    """Patch ``fully_shard`` and ``replicate`` without `mesh`.
+
+    A model on the CPU or on ``meta`` says nothing about the device: ``fully_shard`` moves it. So a
+    group that is named for the device counts, too.
+    """
     create = module._init_default_mesh
 
     @functools.wraps(create)
     def create_default_mesh(mesh_dim_names: tuple[str, ...] | None = None) -> object:
-        if was_used():
-            return create(mesh_dim_names)
         if not torch.distributed.is_initialized():
             torch.distributed.init_process_group()
+        if was_used() or _group_is_named_for_ftm():
+            return create(mesh_dim_names)
         return torch.distributed.init_device_mesh(
             "cpu", (torch.distributed.get_world_size(),), mesh_dim_names=mesh_dim_names
         )
 
     module._init_default_mesh = create_default_mesh  # type: ignore[attr-defined]
+
+
+def _group_is_named_for_ftm() -> bool:
+    """Return whether the default group got a backend for the device, or a `device_id` of it."""
+    from torch.distributed import distributed_c10d
+
+    backend = torch.distributed.get_backend()
+    if backend == distributed_c10d.Backend.UNDEFINED:  # without a name
+        return False
+    served = distributed_c10d.BackendConfig(backend).get_device_backend_map()
+    return private_names.privateuse1_name() in served
 
 
 def _torchrun(module: ModuleType) -> None:
@@ -122,6 +150,7 @@ def install() -> None:
     """Patch the functions, now or when their modules are imported."""
     import_hooks.patch(
         {
+            "torch.accelerator": _accelerator,
             "torch.nn.parallel.data_parallel": _data_parallel,
             "torch.nn.attention.flex_attention": _flex_attention,
             "torch.distributed.fsdp._fully_shard._fully_shard": _default_mesh,

@@ -32,6 +32,7 @@ _EXIT_PATIENCE = 60.0
 
 _registered = False
 _initialized = False
+_of_thread = threading.local()
 _step_holds = 0  # see hold_steps
 _initializing = threading.RLock()
 
@@ -154,11 +155,20 @@ def is_initialized() -> bool:
     return _initialized
 
 
+def select() -> None:
+    """Note that this thread's current device was set, by ``set_device``."""
+    _of_thread.has_selected = True
+
+
 def was_used() -> bool:
-    """Return whether this process has made a tensor on the device; queries do not count."""
+    """Return whether this process has made a tensor on the device, or this thread has chosen it.
+
+    Queries do not count. Nor does a choice of another thread: that in which a ``DataLoader`` pins
+    memory makes one in every program.
+    """
     from ftm_lazy import _C
 
-    return _C._device_was_used()
+    return getattr(_of_thread, "has_selected", False) or _C._device_was_used()
 
 
 def initialize() -> None:

@@ -65,6 +65,27 @@ def _train(torchrun, way: str, model: str) -> list[parallel_training.Outcome]:
     return found
 
 
+@pytest.mark.parametrize(
+    "way", ["set_device_index", "set_device", "device_id", "ftm", "cpu:gloo,ftm:ftm"]
+)
+def test_sharding_without_a_mesh_uses_the_chosen_device(torchrun, way) -> None:
+    """No tensor tells the device of a model on `meta`, as PyTorch's example of FSDP2 makes it."""
+    assert _default_mesh(torchrun, way) == {("ftm", "ftm")}
+
+
+@pytest.mark.parametrize("way", ["none", "gloo"])
+def test_sharding_without_a_mesh_stays_on_the_cpu(torchrun, way) -> None:
+    assert _default_mesh(torchrun, way) == {("cpu", "cpu")}
+
+
+def _default_mesh(torchrun, way: str) -> set[tuple[str, str]]:
+    output = torchrun(Path(__file__).parent / "default_mesh.py", way)
+    found = re.findall(r"^([01]) (\w+) (\w+) 11.0 (\S+)$", output, re.MULTILINE)
+    assert len(found) == 2, output
+    assert len({loss for *_, loss in found}) == 1, output
+    return {(mesh, device) for _, mesh, device, _ in found}
+
+
 def test_synchronized_batch_norm_is_that_of_all_batches(torchrun) -> None:
     """And DDP, which logs the times of its parts, does not warn."""
     output = torchrun(Path(__file__).parent / "sync_batch_norm.py")
