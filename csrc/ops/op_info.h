@@ -85,8 +85,8 @@ struct Op {
 // if there is no such op. Thread-safe.
 Op& op_named(const std::string& name);
 
-// Returns how many calls of each op were recorded in this process, by `Op::name`. Must not be called
-// under the recorder's lock.
+// Returns how many calls of each op were recorded in this process, by `Op::name`. Must not be
+// called under the recorder's lock.
 std::map<std::string, int64_t> recorded_calls();
 
 // Drops all specs and applies the traits again. Call it when the traits or the compiled
