@@ -167,6 +167,7 @@ std::vector<at::Tensor> evaluate_graph(const Graph& graph, c10::ArrayRef<Input> 
     scalars += spec.scalars;
   }
   std::vector<at::Tensor> results;
+  results.reserve(graph.result_numbers.size());
   for (const auto number : graph.result_numbers) {
     results.push_back(value(number));
   }
@@ -175,6 +176,7 @@ std::vector<at::Tensor> evaluate_graph(const Graph& graph, c10::ArrayRef<Input> 
 
 std::vector<Input> inputs_of(const Graph& graph) {
   std::vector<Input> inputs;
+  inputs.reserve(graph.parameters.size());
   for (const auto* leaf : graph.parameters) {
     inputs.emplace_back(
         leaf->buffer(),
