@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -130,6 +131,8 @@ def test_a_missing_compiler_is_told_to_who_reads_and_asked_again(gate: Gate) -> 
     with pytest.raises(compile_client.WorkerError, match="no process today"):
         later.cpu()
     gate.error = None
+    with contextlib.suppress(compile_client.WorkerError):
+        y.cpu()  # its compilation may have been failing, too, when the error was raised
     assert torch.equal(y.cpu(), x + 1)
     assert torch.equal(later.cpu(), x * 7)
 
