@@ -133,4 +133,15 @@ Graph collect_graph(const std::vector<Value>& results) {
   return graph;
 }
 
+std::vector<Input> inputs_of(const Graph& graph) {
+  std::vector<Input> inputs;
+  inputs.reserve(graph.parameters.size());
+  for (const auto* leaf : graph.parameters) {
+    inputs.emplace_back(
+        leaf->buffer(),
+        leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
+  }
+  return inputs;
+}
+
 } // namespace ftm

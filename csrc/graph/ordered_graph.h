@@ -26,6 +26,9 @@ Graph collect_graph(const std::vector<Value>& results);
 // Does the same for results that the caller owns otherwise, and leaves `Graph::results` empty.
 Graph collect_graph(c10::ArrayRef<torch::lazy::Output> results);
 
+// Returns the elements of the parameters, in their order. Call it under the recorder's lock.
+std::vector<Input> inputs_of(const Graph& graph);
+
 // Computes the hash of a graph from its other fields.
 Hash128 hash_of(const Graph& graph);
 

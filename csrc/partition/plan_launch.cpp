@@ -100,16 +100,6 @@ const BufferPtr& buffer_of(const Value& data) {
   return static_cast<const DataNode&>(trace_node(data)).buffer();
 }
 
-std::vector<Input> inputs_of(const Graph& graph) {
-  std::vector<Input> inputs;
-  inputs.reserve(graph.parameters.size());
-  for (const auto* parameter : graph.parameters) {
-    const auto itemsize = static_cast<int64_t>(c10::elementSize(parameter->type(0).dtype));
-    inputs.emplace_back(parameter->buffer(), parameter->offset() * itemsize);
-  }
-  return inputs;
-}
-
 // Adds the collectives that a program carries out.
 void add_collectives(const JobPtr& job, const Graph& graph) {
   if (!has_collectives()) {

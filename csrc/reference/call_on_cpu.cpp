@@ -29,7 +29,7 @@ bool takes_tensor(const c10::Argument& argument) {
          c10::TypeKind::TensorType;
 }
 
-// Whether an argument is a list of tensors, none of which may be missing.
+// Whether an argument has type Tensor[], not Tensor?[].
 bool takes_tensors_only(const c10::Argument& argument) {
   const auto* list = argument.real_type()->castRaw<c10::ListType>();
   return list != nullptr && list->getElementType()->kind() == c10::TypeKind::TensorType;

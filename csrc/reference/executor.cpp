@@ -174,17 +174,6 @@ std::vector<at::Tensor> evaluate_graph(const Graph& graph, c10::ArrayRef<Input> 
   return results;
 }
 
-std::vector<Input> inputs_of(const Graph& graph) {
-  std::vector<Input> inputs;
-  inputs.reserve(graph.parameters.size());
-  for (const auto* leaf : graph.parameters) {
-    inputs.emplace_back(
-        leaf->buffer(),
-        leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
-  }
-  return inputs;
-}
-
 void complete_before_read(at::Tensor result, std::function<void()> wait) {
   incomplete.push_back({std::move(result), std::move(wait)});
 }

@@ -22,8 +22,6 @@ ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
     const Origin& origin, void (*before_call)());
 
-// Returns a graph's parameters as inputs of a run. Call it under the recorder's lock.
-std::vector<Input> inputs_of(const Graph& graph);
 // Computes a graph of a few small calls on the calling thread, without making a trace. The inputs'
 // buffers are ready. Returns `graph.result_numbers`, of any strides. Throws the error of a call.
 std::vector<at::Tensor> evaluate_graph(const Graph& graph, c10::ArrayRef<Input> inputs);

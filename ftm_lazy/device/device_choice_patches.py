@@ -18,7 +18,7 @@ from typing import Protocol
 
 import torch
 
-from ftm_lazy.device.registration import select, was_used
+from ftm_lazy.device.registration import note_device_choice, was_used
 from ftm_lazy.integrations import import_hooks
 from ftm_lazy.torch_version import private_names
 
@@ -35,7 +35,7 @@ def _accelerator(module: ModuleType) -> None:
 
     @functools.wraps(set_index)
     def set_device_index(device: object, /) -> None:
-        select()
+        note_device_choice()
         set_index(device)
 
     module.set_device_index = set_device_index  # type: ignore[attr-defined]

@@ -155,9 +155,9 @@ def is_initialized() -> bool:
     return _initialized
 
 
-def select() -> None:
+def note_device_choice() -> None:
     """Note that this thread's current device was set, by ``set_device``."""
-    _of_thread.has_selected = True
+    _of_thread.has_chosen = True
 
 
 def was_used() -> bool:
@@ -168,7 +168,7 @@ def was_used() -> bool:
     """
     from ftm_lazy import _C
 
-    return getattr(_of_thread, "has_selected", False) or _C._device_was_used()
+    return getattr(_of_thread, "has_chosen", False) or _C._device_was_used()
 
 
 def initialize() -> None:

@@ -34,7 +34,7 @@ from ftm_lazy.device.memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
-from ftm_lazy.device.registration import initialize, is_initialized, select
+from ftm_lazy.device.registration import initialize, is_initialized, note_device_choice
 from ftm_lazy.device.streams import (
     Event,
     Stream,
@@ -138,7 +138,7 @@ def set_device(device: Device) -> None:
         device: The device, its name or index; a negative index changes nothing.
     """
     if not (isinstance(device, int) and device < 0):
-        select()
+        note_device_choice()
         _C._set_current_device(index_of(device))
 
 
