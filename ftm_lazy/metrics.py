@@ -19,10 +19,10 @@ The counters, in the order of `NAMES`:
 - fault_replays: runs repeated on the CPU after a machine fault, to raise eager PyTorch's exception.
 - cpu_fills: tensors filled by the CPU because the machine lacks their dtype or the value.
 - places_on_cpu: masks and sparse indices whose positions the CPU computed, because the number of
-  positions is the result's size.
+  positions is the result's size. Also such sizes themselves, of `unique` and `bincount`.
 - scales_on_cpu: scales of dynamic quantization, which are Python numbers and computed on the CPU.
 - conditions_on_cpu: conditions evaluated on the CPU: on integers that are in memory and constants,
-  and small conditions in a loop.
+  short ones, and small ones in a loop.
 - fallback::<op>: calls of an operation that ran on the CPU because it is not compiled.
 - sync::<op>: calls of an operation that waited for the device because its result's size depends on
   the data (masks).

@@ -4,6 +4,7 @@
 #include "eager_checks/host_indices.h"
 #include "support/counters.h"
 #include "support/strict_mode.h"
+#include "execute/conditions_on_cpu.h"
 #include "sync/evaluate_on_cpu.h"
 
 #include <ATen/core/Tensor.h>
@@ -50,6 +51,9 @@ at::Tensor elements_on_cpu(
   at::Tensor elements = elements_from_cpu(tensor);
   if (elements.defined()) {
     return elements;
+  }
+  if (at::Tensor exact = exact_elements(tensor); exact.defined()) {
+    return exact;
   }
   if (at::Tensor decided = decided_on_cpu(tensor); decided.defined()) {
     return decided;

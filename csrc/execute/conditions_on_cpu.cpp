@@ -2,8 +2,8 @@
 
 #include "graph/ordered_graph.h"
 #include "support/capture_mode.h"
-#include "support/counters.h"
 #include "support/strict_mode.h"
+#include "execute/collective_registry.h"
 #include "execute/launcher.h"
 #include "reference/call_on_cpu.h"
 #include "reference/executor.h"
@@ -26,7 +26,8 @@ struct HostExpression {
 
 namespace {
 
-// A longer trace is launched where its value is read, as the step of a model is.
+// With more pending calls the CPU evaluates only what no program computes. It would otherwise wait
+// for a program while the device could run the pending calls.
 constexpr int64_t kMaxPendingCalls = 32;
 constexpr size_t kMaxEvaluatedCalls = 16; // on the CPU, for one value
 constexpr int64_t kMaxElements = 1 << 16; // of each value that they compute
@@ -62,8 +63,8 @@ std::optional<int> launches_behind(const Value& value, Leaves leaves) {
       return true;
     }
     calls.push_back(&call);
-    return calls.size() <= kMaxEvaluatedCalls && call.spec().results.size() == 1 &&
-           !draws_numbers(call.spec());
+    return calls.size() <= kMaxEvaluatedCalls && !draws_numbers(call.spec()) &&
+           !communicates(call.spec());
   };
   bool can_evaluate = visit(value);
   for (size_t i = 0; can_evaluate && i < calls.size(); ++i) {
@@ -122,48 +123,44 @@ BufferPtr evaluate(const Value& value) {
   }
 }
 
-// Whether a value has one boolean, which is then the condition. The tensor that is read may also be
-// a byte of another number: `x.view(torch.bool)[1]`.
-bool is_condition(const ValueType& type) {
-  return type.dtype == at::kBool && type.numel() == 1;
-}
-
-// Returns the pending value of a condition if the CPU can evaluate it, else a null value. Called
-// under the recorder's lock.
-Value evaluable_condition(const Region& region, const PendingTrace& own) {
-  const bool is_candidate = region.is_whole && region.variable.trace() == &own &&
-                            own.calls.load(std::memory_order_relaxed) < kMaxPendingCalls &&
-                            is_condition(type_of(region.variable.value()));
-  const bool can_evaluate =
-      is_candidate && launches_behind(region.variable.value(), Leaves::any).has_value();
-  return can_evaluate ? region.variable.value() : Value();
+// Returns a tensor's pending value if the CPU can evaluate it, else a null value. Called under the
+// recorder's lock.
+Value evaluable_value(const Region& region, const PendingTrace& own) {
+  if (!region.is_whole || region.variable.trace() != &own) {
+    return Value();
+  }
+  const bool is_long = own.calls.load(std::memory_order_relaxed) >= kMaxPendingCalls;
+  const Value& value = region.variable.value();
+  return launches_behind(value, is_long ? Leaves::host : Leaves::any) ? value : Value();
 }
 
 } // namespace
 
-std::optional<bool> evaluate_condition(const at::Tensor& tensor) {
-  if (capturing || is_strict() || tensor.scalar_type() != at::kBool || tensor.numel() != 1) {
-    return std::nullopt;
+at::Tensor exact_elements(const at::Tensor& tensor) {
+  if (capturing || is_strict() || tensor.numel() == 0 ||
+      !c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true)) {
+    return {};
   }
-  static auto& evaluated = counter("conditions_on_cpu");
   const Region region = region_of(*tensor.unsafeGetTensorImpl());
   Value value;
   {
     const RecorderLock lock(recorder_mutex());
-    value = evaluable_condition(region, pending_trace());
+    value = evaluable_value(region, pending_trace());
   }
   const auto buffer = value.node ? evaluate(value) : nullptr;
   if (!buffer) {
-    return std::nullopt;
+    return {};
   }
-  evaluated.fetch_add(1);
   Value old; // freed after the unlock
-  const RecorderLock lock(recorder_mutex());
-  if (region.variable.value().node == value.node && region.variable.trace() != nullptr) {
-    // The next program need not compute it.
-    old = region.variable.set_computed(data_value(buffer, type_of(value)));
+  {
+    const RecorderLock lock(recorder_mutex());
+    if (region.variable.value().node == value.node && region.variable.trace() != nullptr) {
+      // The next program need not compute it.
+      old = region.variable.set_computed(data_value(buffer, type_of(value)));
+    }
   }
-  return *static_cast<const bool*>(buffer->data());
+  return Buffer::as_cpu(
+      buffer, tensor.scalar_type(), tensor.sizes(), tensor.strides(), region.offset);
 }
 
 void keep_host_expression(const Value& result, const Value& computed) {

@@ -206,16 +206,17 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
   return copy_from(source, target, false);
 }
 
+// Returns a number that Python needs to continue, if the CPU computes it; else an undefined tensor.
+at::Tensor number_on_cpu(const at::Tensor& number) {
+  at::Tensor exact = number.scalar_type() == at::kBool ? exact_elements(number) : at::Tensor();
+  return exact.defined() ? exact : decided_on_cpu(number);
+}
+
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  if (const auto condition = evaluate_condition(self)) {
-    return *condition;
-  }
-  if (at::isIntegralType(self.scalar_type(), /*includeBool=*/true)) {
-    if (const at::Tensor decided = decided_on_cpu(self); decided.defined()) {
-      static auto& decisions = counter("conditions_on_cpu");
-      decisions.fetch_add(1);
-      return at::_local_scalar_dense(decided);
-    }
+  if (const at::Tensor number = number_on_cpu(self); number.defined()) {
+    static auto& decisions = counter("conditions_on_cpu");
+    decisions.fetch_add(1);
+    return at::_local_scalar_dense(number);
   }
   at::Tensor elements = observed(self);
   TORCH_LAZY_TIMED("TransferFromDeviceTime");

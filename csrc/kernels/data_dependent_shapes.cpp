@@ -1,6 +1,7 @@
 // Ops whose result sizes depend on the device's values. One number is read, which launches what is
-// pending; the rest is recorded.
+// pending unless the CPU can evaluate the number; the rest is recorded.
 #include "eager_checks/host_indices.h"
+#include "execute/conditions_on_cpu.h"
 #include "support/counters.h"
 
 #include <ATen/ops/_unique2.h>
@@ -20,12 +21,16 @@ namespace {
 
 using at::Tensor;
 
-// Reads an integer from a tensor. A read from the device is counted as `sync::<name>`.
+// Reads an integer from a tensor. An evaluation on the CPU is counted as `places_on_cpu`, a read
+// from the device as `sync::<name>`.
 int64_t read_size(const Tensor& number, const std::string& name) {
-  if (!number.is_cpu()) {
-    counter("sync::" + name).fetch_add(1, std::memory_order_relaxed);
+  if (number.is_cpu()) {
+    return number.item<int64_t>();
   }
-  return number.item<int64_t>();
+  const Tensor exact = exact_elements(number);
+  counter(exact.defined() ? "places_on_cpu" : "sync::" + name)
+      .fetch_add(1, std::memory_order_relaxed);
+  return (exact.defined() ? exact : number).item<int64_t>();
 }
 
 Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, c10::SymInt minlength) {

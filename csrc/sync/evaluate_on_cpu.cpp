@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kFewCalls = 4; // which the CPU computes in less time than a launch takes
 
 // Compiling a program takes milliseconds. Each decision of a loop may need another one.
-constexpr int kMaxLaunched = 2; // decisions in a row on the device; occasional ones stay there
+constexpr int kMaxLaunched = 2; // other decisions in a row on the device; occasional ones stay
 constexpr size_t kDecisionCalls = 64; // for one decision
 constexpr int64_t kDecisionElements = 1 << 12; // of each value that they compute
 constexpr int64_t kMaxInputElements = 1 << 16; // of each value that they read
@@ -54,6 +54,35 @@ std::vector<const CallNode*> small_subgraph_of(const Value& value) {
     is_small_graph = std::all_of(calls[i]->values.begin(), calls[i]->values.end(), visit);
   }
   return is_small_graph ? calls : std::vector<const CallNode*>();
+}
+
+// Whether a leaf is a tensor of one number that came from the CPU, and no element of a larger one.
+bool is_number_from_cpu(const DataNode& leaf) {
+  const auto& buffer = *leaf.buffer();
+  return buffer.is_from_cpu() && buffer.nbytes() == c10::elementSize(leaf.type(0).dtype);
+}
+
+// Whether calls compute with such numbers only. Example: a count of boxes that is divided by the
+// number of processes.
+bool are_on_numbers(c10::ArrayRef<const CallNode*> calls) {
+  const auto is_number = [](const Value& operand) {
+    const auto& node = trace_node(operand);
+    return type_of(operand).numel() == 1 &&
+           (!node.is_data || is_number_from_cpu(static_cast<const DataNode&>(node)));
+  };
+  return std::all_of(calls.begin(), calls.end(), [&](const CallNode* call) {
+    return std::all_of(call->values.begin(), call->values.end(), is_number);
+  });
+}
+
+// Whether the CPU makes a decision that depends on these calls, or the device.
+bool is_for_cpu(c10::ArrayRef<const CallNode*> calls, at::ScalarType dtype, PendingTrace& own) {
+  const bool is_short = calls.size() <= kFewCalls;
+  if (is_short && (dtype == at::kBool || are_on_numbers(calls))) {
+    return true;
+  }
+  return at::isIntegralType(dtype, /*includeBool=*/true) && ++own.decisions > kMaxLaunched &&
+         (is_short || !find_pending_program(own));
 }
 
 struct ByNode {
@@ -125,8 +154,7 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
     const Value& value = found.variable.value();
     if (found.is_whole && found.variable.trace() == &own) {
       const auto calls = small_subgraph_of(value);
-      if (!calls.empty() && ++own.decisions > kMaxLaunched &&
-          (calls.size() <= kFewCalls || !find_pending_program(own))) {
+      if (!calls.empty() && is_for_cpu(calls, tensor.scalar_type(), own)) {
         work = work_for(value, calls, own);
       }
     }

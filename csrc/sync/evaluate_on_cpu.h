@@ -1,9 +1,15 @@
-// Reads that decide what Python does next: a condition, or a mask whose number of ones is a
-// result's size. A loop of such reads (non-maximum suppression) would compile and launch a program
-// of a few small operations for each. From the third read in a row on, the CPU computes the
-// decision if that takes few and small operations, unless the program is in memory and a launch
-// takes less time. Example: an agent's policy checks its distribution in each step, by the same
-// program. Callers count it; strict mode forbids it.
+// Reads that decide what Python does next: a condition, a number, or a mask whose number of ones is
+// a result's size. The CPU computes some of them, and other pending calls stay pending:
+//
+//  - Booleans that need at most four small operations, since a launch takes longer. Example:
+//    `if not (boxes[:, 2:] >= boxes[:, :2]).all():`. Also numbers that need as few operations on
+//    single numbers from the CPU.
+//  - Booleans and integers in a loop of decisions (non-maximum suppression), which would compile
+//    and launch a program for each: from the third one in a row on, if it needs few and small
+//    operations, unless the program is in memory and a launch takes less time. Example: an agent's
+//    policy checks its distribution in each step, by the same program.
+//
+// Callers count it; strict mode forbids it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

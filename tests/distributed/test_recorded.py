@@ -345,6 +345,32 @@ def test_programs_run_while_collectives_are_in_flight(torchrun) -> None:
     assert torchrun(IN_FLIGHT) == "ok\nok\n"
 
 
+DECISIONS = (
+    START
+    + """
+dist.init_process_group("ftm", device_id=device)
+for k in range(4):
+    for dtype in (torch.int64, torch.bool, torch.float32):
+        for one_asks in (False, True):
+            x = full(rank == 1, dtype=dtype)
+            dist.broadcast(x, 1)
+            y = full(rank == 0, 1, dtype=dtype)
+            dist.all_reduce(y, dist.ReduceOp.MAX)
+            if rank == 0 or not one_asks:
+                assert (x == 1).all(), (rank, dtype)
+                assert x[x == 1].shape == (3,), (rank, dtype)
+                assert bool(y == 1), (rank, dtype)
+dist.destroy_process_group()
+print("ok\\n", end="")  # in one write
+"""
+)
+
+
+def test_what_other_processes_send_decides(torchrun) -> None:
+    """The CPU evaluates short conditions, but a collective runs in its program, once."""
+    assert torchrun(DECISIONS) == "ok\nok\n"
+
+
 FAILURE = (
     START
     + """

@@ -1,5 +1,5 @@
-"""Loops of reads that decide what Python does next: from the third in a row on, the CPU computes
-small decisions."""
+"""Reads that decide what Python does next: the CPU computes booleans of at most four operations, and
+from the third decision in a row on, other small ones."""
 
 from __future__ import annotations
 
@@ -73,21 +73,50 @@ def test_suppression_runs_few_programs(suppress: Callable[[Tensor, Tensor], Tens
     assert count("conditions_on_cpu") + count("places_on_cpu") > 20
 
 
+def is_above(x: Tensor, bound: float) -> Tensor:
+    """A decision of five operations, which is not the CPU's from the first one on."""
+    return (x.abs().neg().neg() > bound).all()
+
+
 def test_the_device_makes_the_first_decisions() -> None:
     x = torch.arange(4.0).to("ftm")
     launches = []
     for k in range(4):
-        assert (x + k > k - 1).all()
+        assert is_above(x.roll(k), -1)
         launches.append(count("executions"))
     assert launches == [1, 2, 2, 2]
     _C._sync(True)
-    assert (x < 4).all() and count("executions") == 3, "a step that ends begins anew"
+    assert is_above(x, -1) and count("executions") == 3, "a step that ends begins anew"
+
+
+def test_the_cpu_makes_short_decisions_on_values_in_memory() -> None:
+    """As a check of boxes between the steps of a model."""
+    x = torch.arange(4.0).to("ftm")
+    y = (x[None] + x[:, None]).exp()
+    assert not (y[:, 2:] >= y[:, :2] * 9).all()
+    assert (count("conditions_on_cpu"), count("executions")) == (0, 1), "it needs five operations"
+    assert (y[:, 2:] >= y[:, :2]).all()
+    assert y[y > 100].shape == (3,)
+    assert (count("conditions_on_cpu"), count("executions")) == (1, 1)
+    assert int((y > 1).sum()) == 15 and count("executions") == 2, "a number is a result"
+
+
+def test_the_cpu_computes_with_numbers_that_it_gave() -> None:
+    """As a loss's number of boxes per process, between the steps of a model."""
+    boxes, x = torch.as_tensor([7.0], device="ftm"), torch.ones(3).to("ftm") * 2
+    assert torch.clamp(boxes / 2, min=1).item() == 3.5
+    assert (count("conditions_on_cpu"), count("executions")) == (1, 0)
+    assert (x.sum() / 2).item() == 3 and count("executions") == 1, "three elements, of the device"
+    assert (x[0] / 4).item() == 0.5 and count("executions") == 2, "a number of the device"
+    assert (boxes.expand(3).contiguous() * 2)[0].item() == 14 and count("executions") == 3
+    sides = torch.tensor([2.0, 3.0]).to("ftm")
+    assert (sides[1] * 2).item() == 6 and count("executions") == 4, "an element of two"
 
 
 def test_what_else_is_pending_stays_so() -> None:
     x = torch.arange(6.0).to("ftm")
     for _ in range(2):
-        assert (x + 1 > 0).all()
+        assert is_above(x, -1)
     y = x * 2
     assert x[x > 2].shape == (3,)
     assert (y + 1).sum().item() == 36 and count("executions") == 3
@@ -96,7 +125,7 @@ def test_what_else_is_pending_stays_so() -> None:
 def test_tensors_that_a_decision_needed_have_their_values() -> None:
     x = torch.arange(6.0).to("ftm")
     for _ in range(2):
-        assert (x + 1 > 0).all()
+        assert is_above(x, -1)
     y = x.sqrt()
     z = y[1:] * y[:-1]
     assert (z > 4).any()
