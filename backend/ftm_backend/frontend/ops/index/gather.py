@@ -112,6 +112,8 @@ def check_integers(indices: Sequence[StridedValue | None]) -> None:
 
 def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the shape that `shapes` broadcast to."""
+    if len({*shapes}) == 1:
+        return shapes[0]  # without asking whether a symbolic size is 1
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
     return tuple(next((n for n in column if n != 1), 1) for column in zip(*padded, strict=True))
