@@ -88,13 +88,12 @@ class TraceFamily:
     ) -> ShapeRelation | None:
         """Derive how the numbers of a family vary from a member and others; None without others.
 
-        If a size of the member is below the symbol's minimum (usually it is 1), only members with
-        the same size are used.
+        If a size of the member is 1, only members with the same size are used.
         """
         if not others:
             return None
         relation = relate([*others, numbers], extents)
-        small = [place for _, place, least in relation.symbols if numbers[place] < least]
+        small = _ones(relation, numbers)
         if not small:
             return relation
         same_small = [
@@ -113,11 +112,7 @@ class TraceFamily:
         known, found = list(members), []
         for program in self.programs:
             member = program.relation.numbers(program.made_for)
-            if any(
-                member[place] <= LEAST_SIZE
-                for _, place, least in program.relation.symbols
-                if least >= LEAST_SIZE
-            ):
+            if _ones(program.relation, member):
                 continue
             if any(
                 len(set(column)) == 1 and column[0] != number
@@ -251,10 +246,17 @@ def _without_ones(
 
 
 def _may_be(relation: ShapeRelation, member: Sequence[int]) -> bool:
-    """Return whether a relation holds for a member, or fails only because a size is too small."""
-    if relation.values(member) is not None:
-        return True
-    return any(member[place] < least for _, place, least in relation.symbols)
+    """Return whether a relation holds for a member, or may fail only because a size is 1."""
+    return relation.values(member) is not None or bool(_ones(relation, member))
+
+
+def _ones(relation: ShapeRelation, numbers: Sequence[int]) -> list[int]:
+    """Return the places of extents that are symbols of a relation, and at most 1 in a member."""
+    return [
+        place
+        for _, place, least in relation.symbols
+        if least >= LEAST_SIZE and numbers[place] <= LEAST_SIZE
+    ]
 
 
 def _varying_least(places: Iterable[int], members: Sequence[Sequence[int]]) -> set[int]:

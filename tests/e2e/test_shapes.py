@@ -227,6 +227,35 @@ def test_a_size_of_one_is_general_in_the_others() -> None:
         assert counts["compiles"] == (b == 9), b
 
 
+def test_a_single_object_needs_no_program_of_its_own() -> None:
+    """The loss of a detector on two images, of which each has some objects."""
+    boxes = R(2, 20, 4)
+    on_device = boxes.to("ftm").requires_grad_()
+
+    def loss(boxes: Tensor, targets: list[Tensor], chosen: list[Tensor]) -> Tensor:
+        device = boxes.device
+        images = torch.cat([torch.full_like(c, k) for k, c in enumerate(chosen)]).to(device)
+        found = boxes[images, torch.cat(chosen).to(device)]
+        distances = F.l1_loss(found, torch.cat([t.to(device) for t in targets]), reduction="none")
+        return distances.sum() / len(images) + (found[:, 2:] - found[:, :2]).square().mean()
+
+    def run(*counts: tuple[int, int]) -> Callable[[], None]:
+        def compare() -> None:
+            for pair in counts:
+                targets = [R(n, 4) for n in pair]
+                chosen = [torch.randperm(20)[:n] for n in pair]
+                expected = boxes.clone().requires_grad_()
+                loss(expected, targets, chosen).backward()
+                on_device.grad = None
+                loss(on_device, targets, chosen).backward()
+                torch.testing.assert_close(on_device.grad.cpu(), expected.grad)
+
+        return compare
+
+    assert _counted(run((4, 11), (3, 6), (12, 3), (5, 5)))["compiles"] <= 4
+    assert _counted(run((1, 5), (7, 1), (1, 1), (2, 1), (1, 12)))["compiles"] == 0
+
+
 def test_any_number_of_parts_along_any_dimension() -> None:
     """Once a second number has come, groups of 2, 4, 16 and 64 are put together: also single rows,
     and along another dimension."""

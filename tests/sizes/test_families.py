@@ -81,7 +81,7 @@ def test_what_decides_the_operation_is_shared() -> None:
 
 def test_two_sizes_and_what_comes_from_them() -> None:
     found = _relation((2, 30), (3, 50))
-    assert [(name, least) for name, _, least in found.symbols] == [("s0", 2), ("s1", 2)]
+    assert [(name, least) for name, _, least in found.symbols] == [("s0", 1), ("s1", 1)]
     assert {text for _, text in found.texts} == {"s0", "s1", "s0*s1", "s1-1", "8*(s1-1)"}
     assert found.values(split(_trace(5, 7))[1]) == (5, 7)
 
@@ -95,8 +95,11 @@ def test_a_member_that_is_related_otherwise_has_no_values(change: tuple[str, str
     assert _relation((2, 30), (3, 50)).values(split(text.replace(*change))[1]) is None
 
 
-def test_an_extent_of_one_is_no_member() -> None:
-    assert _relation((2, 30), (3, 50)).values(split(_trace(1, 7))[1]) is None
+def test_an_extent_may_be_one_but_not_less() -> None:
+    """Guards of the compiler refuse it where it broadcasts."""
+    relation = _relation((2, 30), (3, 50))
+    assert relation.values(split(_trace(1, 7))[1]) == (1, 7)
+    assert relation.values(split(_trace(0, 7))[1]) is None
 
 
 def test_a_third_member_tells_squares_from_lines() -> None:
@@ -112,7 +115,7 @@ def test_a_third_member_tells_squares_from_lines() -> None:
 def test_the_general_trace_declares_its_sizes() -> None:
     found = _relation((2, 30), (3, 50))
     text = str(symbolic_trace(Trace.parse(_trace(3, 50)), found, (3, 50)))
-    assert text.splitlines()[1:3] == ["  size s0 = 3, 2", "  size s1 = 50, 2"]
+    assert text.splitlines()[1:3] == ["  size s0 = 3, 1", "  size s1 = 50, 1"]
     assert "%0 = param f32[{s0},{s1},8]" in text
     assert 'text="f32[12]"' in text
     assert "offset={8*s1-8}" in text

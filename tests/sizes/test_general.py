@@ -57,7 +57,7 @@ def test_a_program_is_chosen_for_more_than_the_largest() -> None:
     first, second = families.propose(_trace(6))
     assert (first.values, first.chosen_for) == ((6,), (128,))
     assert (second.values, second.chosen_for) == ((6,), (6,))
-    assert "  size s0 = 128, 2\n" in str(first.trace)
+    assert "  size s0 = 128, 1\n" in str(first.trace)
     assert families.keep(first, compile(str(first.trace))) == families.instance(_trace(6))
 
 
@@ -111,10 +111,10 @@ def test_a_program_that_serves_others_alone_is_not_kept() -> None:
     families.note(_trace(30))
     proposal = families.propose(_trace(6))[0]
     made = compile(str(proposal.trace))
-    with pytest.raises(TemplateError, match="s0-2 >= 0 does not hold where s0 = 1"):
+    with pytest.raises(TemplateError, match="s0-1 >= 0 does not hold where s0 = 0"):
         families.keep(
             DynamicCandidate(
-                proposal.trace, proposal.relation, proposal.family, (1,), proposal.chosen_for
+                proposal.trace, proposal.relation, proposal.family, (0,), proposal.chosen_for
             ),
             made,
         )
@@ -160,7 +160,8 @@ def test_why_a_program_does_not_serve() -> None:
     for rows in (30, 6):
         _asked(families, _trace(rows))
     assert families.refusal(_trace(3)) == ""
-    assert families.refusal(_trace(1)) == "its numbers are related otherwise"
+    assert families.refusal(_trace(1)) == ""
+    assert families.refusal(_trace(0)) == "its numbers are related otherwise"
     assert families.refusal(_trace(1 << 20)).startswith("-")
     assert "does not hold where s0 = 1048576 (codegen/allocate_scratchpad.py:" in families.refusal(
         _trace(1 << 20)

@@ -136,7 +136,8 @@ def _select(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ..
 def relate(members: Sequence[tuple[int, ...]], extents: Collection[int]) -> ShapeRelation:
     """Find the relation of the numbers of at least two traces of the same structure.
 
-    A symbol that is an extent of a tensor is at least 2: an extent of 1 often broadcasts.
+    A symbol that is an extent of a tensor is at least 1. An extent of 1 often broadcasts; where the
+    compiler has to know that, it guards the program.
 
     Args:
         members: The numbers of each trace.
@@ -164,7 +165,7 @@ def relate(members: Sequence[tuple[int, ...]], extents: Collection[int]) -> Shap
             position = next(position for position, other in varying if other == column)
             low = min(column)
             sized = any(other == column and p in extents for p, other in varying)
-            symbols.append((text, position, 2 if sized else 0 if low >= 0 else -(1 << 62)))
+            symbols.append((text, position, 1 if sized else 0 if low >= 0 else -(1 << 62)))
             bases.append((text, column))
             factors.append((text, column))
         elif text[-1].isdigit() and ("+" in text or "-" in text):

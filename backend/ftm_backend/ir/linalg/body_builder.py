@@ -238,7 +238,7 @@ def gather_index(
     for index, extent, stride in zip(indices, extents, strides, strict=True):
         if index.op == "index" or (index.op == "constant" and 0 <= index.payload < extent):
             flat = _add(flat, _scale(index, stride)) if not guarded_equal(extent, 1) else flat
-        elif extent == 1:
+        elif guarded_equal(extent, 1):
             flat = _add(flat, index)  # 0 if in bounds; else the address is out of bounds as well
         else:
             flat = _add(flat, _scale(index, stride) if stride else _fault_if_outside(index))
