@@ -85,6 +85,20 @@ class TorchCompileBackend:
         example_inputs: Sequence[object],
     ) -> CompiledGraph:
         del example_inputs
+        graph = self.compile_aten(graph_module, kind)
+        graphs.add(kind, graph)
+        return graph
+
+    def compile_aten(self, graph_module: GraphModule, kind: str) -> CompiledGraph:
+        """Compile a graph of ATen ops, without AOTAutograd.
+
+        Args:
+            graph_module: A graph as AOTAutograd makes it.
+            kind: The graph's name in logs and in `output_dir`, after its number.
+
+        Raises:
+            ValueError: The graph calls modules or methods.
+        """
         name, directory = f"{next(self._numbers):04}_{kind}", None
         if self._output_dir is not None:
             directory = self._output_dir / name
@@ -94,7 +108,6 @@ class TorchCompileBackend:
             graph_module, name, partial(self._write_stages, name, directory, itertools.count())
         )
         self.graphs.append(graph)
-        graphs.add(kind, graph)
         return graph
 
     def _write_stages(

@@ -122,6 +122,35 @@ def test_modules():
         dynamo_bridge.GraphInputMatcher()
 
 
+class _LinearThenWrite(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, x, total):
+        total.add_(1)
+        return self.linear(x)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x, total: torch.relu(x) + total, _LinearThenWrite()], ids=["ops", "modules"]
+)
+def test_extract_compiled_graph_takes_symbolic_traces(function):
+    from ftm_lazy.torch_xla.core.dynamo_bridge import extract_compiled_graph
+
+    on_cpu = torch.fx.symbolic_trace(function)
+    compiled = None
+    for seed in range(3):
+        generator = torch.Generator().manual_seed(seed)
+        inputs = [torch.randn(4, 3, generator=generator) for _ in range(2)]
+        on_device = [tensor.to("ftm") for tensor in inputs]
+        if compiled is None:
+            compiled = extract_compiled_graph(copy.deepcopy(on_cpu).to("ftm"), on_device)
+        result = compiled(*on_device)
+        torch.testing.assert_close(result.cpu(), on_cpu(*inputs))
+        torch.testing.assert_close(on_device[1].cpu(), inputs[1])
+
+
 def _ordinal(offset: int) -> int:
     return xm.get_ordinal() + offset
 

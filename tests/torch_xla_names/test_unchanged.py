@@ -40,6 +40,13 @@ x = torch.tensor([-1.0, 2.0], device="xla", requires_grad=True)
 double(x).sum().backward()
 assert double(x).tolist() == [0, 4] and x.grad.tolist() == [0, 2]
 
+import torch_xla.debug.metrics as met
+met.clear_counters()
+double(x).sum().backward()
+assert x.grad.tolist() == [0, 4]
+# the compiled program is launched: neither its operations nor its gradient's are dispatched again
+assert not {"xla::relu", "xla::threshold_backward"} & set(met.counter_names())
+
 from torch.library import impl
 xm.XLA_LIB.define("thrice(Tensor x) -> Tensor")
 impl(xm.XLA_LIB, "thrice", "CompositeExplicitAutograd")(lambda x: x * 3)

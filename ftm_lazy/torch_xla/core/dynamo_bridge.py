@@ -16,10 +16,22 @@ __getattr__ = _refusals.getter(__name__)
 def extract_compiled_graph(
     xla_model: torch.fx.GraphModule, xla_args: Sequence[object]
 ) -> Callable[..., object]:
-    """Return a callable of the graph, which is recorded and compiled when it is called.
+    """Compile a graph; called by ``torch.compile(backend="openxla")`` for each one.
+
+    The program is captured at the first call, so later calls do not dispatch the graph's
+    operations again.
 
     Args:
-        xla_model: A forward or backward graph of ATen operations without mutations.
+        xla_model: A graph of functions. One that calls modules or methods, as
+            `torch.fx.symbolic_trace` makes it, is recorded at each call instead.
         xla_args: The arguments of the first call.
+
+    Returns:
+        A function that takes the graph's arguments and returns its results.
     """
-    return xla_model.forward
+    from ftm_lazy.frontends.dynamo import TorchCompileBackend
+
+    if any(node.op in ("call_module", "call_method") for node in xla_model.graph.nodes):
+        return xla_model.forward
+    compiled = TorchCompileBackend().compile_aten(xla_model, "openxla")
+    return lambda *inputs: compiled(list(inputs))
