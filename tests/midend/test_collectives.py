@@ -87,6 +87,23 @@ def test_what_needs_no_message_is_sent_before_the_program_waits_for_it() -> None
     assert calls(assembly(read_first)) == expected
 
 
+PADDED = """
+  %zero = arith.constant 0.0 : f32
+  %wide = tensor.empty() : tensor<10xf32>
+  %border = linalg.fill ins(%zero : f32) outs(%wide : tensor<10xf32>) -> tensor<10xf32>
+  %padded = tensor.insert_slice %2 into %border[1] [8] [1] : tensor<8xf32> into tensor<10xf32>
+  %3 = "ftm.collective_start"(%padded, %b) {kind = "send", reduction = ""} : (tensor<10xf32>, i64) -> tensor<0xf32>
+"""
+
+
+def test_what_is_sent_may_be_written_over_a_later_fill() -> None:
+    """A part of an update may be computed before the update's base."""
+    send = next(line for line in MESSAGES.splitlines(True) if line.startswith("  %3 ="))
+    found = calls(assembly(MESSAGES.replace(send, PADDED)))
+    assert found[0] == "CSTART s0"
+    assert found.index("CSTART s1") < found.index("CWAIT s0")
+
+
 def test_inputs_keep_their_elements() -> None:
     x, y = np.arange(8, dtype=np.float32), np.ones(8, np.float32)
     negated, reduced = run(PROGRAM.replace("RESULTS", "4, %1"), [x, y], [1, 2])

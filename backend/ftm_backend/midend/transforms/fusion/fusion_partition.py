@@ -86,10 +86,13 @@ class FusionPartitioner:
                 hard |= _makers(value)
             self._hard[s] = hard & self._position.keys()  # producers before a loop are complete
             self._soft[s] = (soft - hard) & self._position.keys()
-        self._send_before_waits(statements)
-        order = _topological(statements, {s: self._soft[s] | self._hard[s] for s in statements})
-        self._statements: list[Statement] = order
-        self._position = {s: k for k, s in enumerate(order)}
+        self._send_before_waits(self._ordered(statements))
+        self._statements: list[Statement] = self._ordered(statements)
+        self._position = {s: k for k, s in enumerate(self._statements)}
+
+    def _ordered(self, statements: Sequence[Statement]) -> list[Statement]:
+        """Return statements, each after all that it needs."""
+        return _topological(statements, {s: self._soft[s] | self._hard[s] for s in statements})
 
     def _send_before_waits(self, statements: Sequence[Statement]) -> None:
         """Let readers of a collective's result need what starts without it: messages, mainly.
@@ -97,6 +100,10 @@ class FusionPartitioner:
         Example: ``b = recv(); use(b); send(a)``. If the program waited for b before it sends a, and
         the other process needs a to compute b, both would wait forever. Collectives of all
         processes need no such order, since all start them in the same one.
+
+        Args:
+            statements: The statements, each after all that it needs. Program order is another one:
+                a producer of an update's part may precede the producer of its base.
         """
         starts = [s for s in statements if s.op == COLLECTIVE_START]
         kinds = [str(s.attributes["kind"]) for s in starts]
