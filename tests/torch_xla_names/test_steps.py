@@ -6,6 +6,8 @@ from collections import OrderedDict
 
 import pytest
 import torch
+from functorch.compile import min_cut_rematerialization_partition
+from torch import nn
 
 import ftm_lazy
 import ftm_lazy.torch_xla as torch_xla
@@ -109,3 +111,44 @@ def test_a_long_scan_is_few_programs():
         after = ftm_lazy.metrics.counters()
         found = sum(after[name] - before[name] for name in ("compiles", "cache_hits_disk"))
         assert found <= 6 < after["executions"] - before["executions"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"is_fn_pure": True}, {"partition_fn": min_cut_rematerialization_partition}],
+    ids=["called", "pure", "partitioned"],
+)
+def test_a_step_of_scan_may_write_its_arguments(options):
+    """Earlier results and the caller's tensors keep their values."""
+    from ftm_lazy.torch_xla.experimental.scan import scan
+
+    def running_sum(total, x):
+        x *= 2
+        total += x
+        return total, total
+
+    init = torch.tensor([1.0], device="ftm", requires_grad=True)
+    xs = torch.tensor([[1.0], [2.0], [3.0]], device="ftm", requires_grad=True)
+    last, sums = scan(running_sum, init, xs, **options)
+    sums.sum().backward()
+    assert last.tolist() == [13] and sums.tolist() == [[3], [7], [13]]
+    assert init.tolist() == [1] and xs.tolist() == [[1], [2], [3]]
+    assert init.grad.tolist() == [3] and xs.grad.tolist() == [[6], [4], [2]]
+
+
+def test_loops_leave_their_arguments():
+    from ftm_lazy.torch_xla.experimental.fori_loop import fori_loop, while_loop
+    from ftm_lazy.torch_xla.experimental.gradient_accumulation import gradient_accumulation
+
+    init = torch.ones(1, device="ftm")
+    xs = torch.ones(3, 1, device="ftm")
+    assert fori_loop(0, 3, lambda x: x.mul_(2), init).tolist() == [8]
+    assert while_loop(lambda x: x < 5, lambda x: (x.mul_(2),), (init,))[0].tolist() == [8]
+    model = nn.Linear(1, 1, device="ftm")
+
+    def train_step(x, steps):
+        return model(x.mul_(2)).sum(), steps.add_(1)
+
+    _, steps = gradient_accumulation(train_step, (xs,), model, init)
+    assert steps.tolist() == [4] and model.weight.grad.tolist() == [[2]]
+    assert init.tolist() == [1] and xs.tolist() == [[1], [1], [1]]

@@ -9,12 +9,16 @@ tensors that all steps use are accumulated chunk by chunk.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from ftm_lazy import _C, metrics
 
-__all__ = ["Pieces", "gather", "slices"]
+__all__ = ["Pieces", "copies", "gather", "slices"]
+
+Tree = TypeVar("Tree")
 
 _OPERATIONS = 256
 """Operations of a chunk: enough to hide the launch, few enough to compile quickly."""
@@ -52,6 +56,15 @@ class Pieces:
 
 def _cut(gradient: torch.Tensor) -> None:
     _C._sync(False)
+
+
+def copies(tree: Tree) -> Tree:
+    """Return a tree with a copy of each tensor, so that a step may write it.
+
+    A loop's function is a step's value, not a change of the caller's tensors. A copy is not
+    recorded as an operation: it shares the value until one of both is written.
+    """
+    return tree_map_only(torch.Tensor, torch.clone, tree)
 
 
 def slices(whole: torch.Tensor) -> Iterator[torch.Tensor]:

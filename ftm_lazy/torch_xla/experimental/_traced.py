@@ -15,6 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.function import FunctionCtx
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from ftm_lazy.torch_xla.experimental import _loops
+
 __all__ = ["PyTree", "TracedStep", "tree_flatten_none"]
 
 PyTree: TypeAlias = Any
@@ -48,8 +50,8 @@ class TracedStep:
     argument or one tensor twice.
 
     Args:
-        fn: Takes two trees of tensors and returns two. It must not use other tensors, nor write
-            any.
+        fn: Takes two trees of tensors and returns two. It must not use other tensors. It may write
+            its arguments, which are copies.
         carry: Example of the first argument.
         x: Example of the second argument.
         partition_fn: AOTAutograd's partition function.
@@ -71,7 +73,7 @@ class TracedStep:
         self._is_present: list[bool] = []
 
         def flat(*values: torch.Tensor) -> list[torch.Tensor]:
-            leaves, self._structure = tree_flatten(fn(*unflatten(values)))
+            leaves, self._structure = tree_flatten(fn(*_loops.copies(unflatten(values))))
             self._is_present = [leaf is not None for leaf in leaves]
             return [leaf.clone() for leaf in leaves if leaf is not None]
 

@@ -31,7 +31,7 @@ def while_loop(
     Returns:
         The last carried values.
     """
-    carried, others = tuple(carried_inputs), tuple(additional_inputs or ())
+    carried, others = _loops.copies(tuple(carried_inputs)), tuple(additional_inputs or ())
     while bool(cond_fn(*carried, *others)):
         carried = tuple(body_fn(*carried, *others))
     return carried
@@ -54,7 +54,7 @@ def fori_loop(
     Returns:
         The last result.
     """
-    value = input_value
+    value = _loops.copies(input_value)
     pieces = _loops.Pieces()
     for _ in range(int(lower), int(upper)):
         result = body_fun(*value)

@@ -57,10 +57,11 @@ def gradient_accumulation(
                 f"Element {index} of iterable_tensors has {tensor.shape[0]} steps,"
                 f" not {iterable_tensors[0].shape[0]}"
             )
-    steps, total, carried = iterable_tensors[0].shape[0], 0.0, carried_tensors
+    steps, total = iterable_tensors[0].shape[0], 0.0
+    carried = _loops.copies(carried_tensors)
     pieces = _loops.Pieces()
     for parts in zip(*(_loops.slices(tensor) for tensor in iterable_tensors), strict=True):
-        result = train_step(*parts, *carried)
+        result = train_step(*_loops.copies(parts), *carried)
         loss, *state = result if isinstance(result, (tuple, list)) else (result,)
         if len(state) != len(carried):
             raise ValueError(

@@ -41,7 +41,8 @@ def scan(
     compile time does not depend on the number of steps.
 
     Args:
-        fn: Takes two trees of tensors and returns two.
+        fn: Takes two trees of tensors and returns two. It may write its arguments, which are
+            copies.
         init: The first carry.
         xs: A tree of tensors whose first dimension is the number of steps.
         partition_fn: AOTAutograd's partition function, which decides what the backward pass
@@ -69,7 +70,8 @@ def scan(
     carry, collected, out = init, [], None
     pieces = _loops.Pieces()
     for parts in zip(*(_loops.slices(leaf) for leaf in leaves), strict=True):
-        carry, y = fn(carry, tree_unflatten(list(parts), structure))
+        x = tree_unflatten(list(parts), structure)
+        carry, y = fn(_loops.copies(carry), _loops.copies(x))
         ys, out = tree_flatten(y)
         collected.append(ys)
         pieces.end_of_step(
