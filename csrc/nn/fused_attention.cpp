@@ -87,6 +87,13 @@ Tensor normalized(const Tensor& scores, const Tensor& logsumexp) {
   return (scores - logsumexp.masked_fill(logsumexp == kMasked, 0).unsqueeze(-1)).exp();
 }
 
+// Returns [batch, heads, rows, width] with the strides of [batch, rows, heads, width]. PyTorch's
+// meta kernels give results and gradients these, so that merging the heads again is a view. A
+// DTensor takes its strides from them.
+Tensor with_heads_inside(const Tensor& tensor) {
+  return tensor.transpose(1, 2).contiguous().transpose(1, 2);
+}
+
 void check_dropout(double dropout) {
   TORCH_CHECK_NOT_IMPLEMENTED(dropout == 0, "fused attention on ftm has no dropout");
 }
@@ -102,7 +109,7 @@ FourTensors efficient_attention(
   const auto result = at::matmul(normalized(scores, logsumexp), widened(value));
   const auto unused = at::zeros({}, query.options().dtype(at::kLong));
   return {
-      result.to(query.scalar_type()),
+      with_heads_inside(result.to(query.scalar_type())),
       needs_logsumexp ? logsumexp : logsumexp.new_empty({query.size(0), query.size(1), 0}), unused,
       unused.clone()};
 }
@@ -123,11 +130,13 @@ FourTensors efficient_attention_backward(
   const auto mean = (grad * widened(result)).sum(-1, /*keepdim=*/true);
   const auto grad_scores = weights * (grad_weights - mean);
   const auto scaled = grad_scores * scale_of(query, scale);
-  const auto dtype = query.scalar_type();
+  const auto gradient = [&](const Tensor& value) {
+    return with_heads_inside(value.to(query.scalar_type()));
+  };
   return {
-      needed[0] ? at::matmul(scaled, widened(key)).to(dtype) : Tensor(),
-      needed[1] ? at::matmul(scaled.transpose(-2, -1), widened(query)).to(dtype) : Tensor(),
-      needed[2] ? at::matmul(weights.transpose(-2, -1), grad).to(dtype) : Tensor(),
+      needed[0] ? gradient(at::matmul(scaled, widened(key))) : Tensor(),
+      needed[1] ? gradient(at::matmul(scaled.transpose(-2, -1), widened(query))) : Tensor(),
+      needed[2] ? gradient(at::matmul(weights.transpose(-2, -1), grad)) : Tensor(),
       needed[3] && bias.defined() ? at::sum_to(grad_scores, bias.sizes()).to(bias.scalar_type())
                                   : Tensor()};
 }

@@ -105,6 +105,22 @@ def test_sharded_attention_is_that_of_one_process(torchrun) -> None:
         assert int(programs) == 1, output
 
 
+def test_strides_of_fused_attention_are_those_of_its_meta_kernel() -> None:
+    """A DTensor takes its strides from the meta kernel, and views its shard accordingly."""
+    assert _attention_strides("ftm") == _attention_strides("meta")
+
+
+def _attention_strides(device: str) -> list[tuple[int, ...]]:
+    query, key, value = (torch.ones(2, 3, 5, 4, device=device) for _ in range(3))
+    call = torch.ops.aten._scaled_dot_product_efficient_attention
+    result, logsumexp, seed, offset = call(query, key, value, None, True)
+    operands = result, query, key, value, None, result, logsumexp, seed, offset
+    gradients = torch.ops.aten._scaled_dot_product_efficient_attention_backward(
+        *operands, 0.0, [True, True, True, False]
+    )
+    return [result.stride(), *(gradient.stride() for gradient in gradients[:3])]
+
+
 def test_statistics_of_constant_channels_are_finite() -> None:
     """Without eps as well, as on GPUs."""
     mean, deviation = torch.batch_norm_stats(torch.ones(2, 3, device="ftm"), 0.0)
