@@ -35,12 +35,13 @@ print(sys.argv[1:], __name__)
 
 
 OPENXLA = """
+import torch_xla.debug.metrics as met
 double = torch.compile(lambda x: torch.relu(x) * 2, backend="openxla")
 x = torch.tensor([-1.0, 2.0], device="xla", requires_grad=True)
 double(x).sum().backward()
 assert double(x).tolist() == [0, 4] and x.grad.tolist() == [0, 2]
 
-import torch_xla.debug.metrics as met
+assert met.counter_value("DynamoExtractCompiledGraph") == 2  # forward and backward
 met.clear_counters()
 double(x).sum().backward()
 assert x.grad.tolist() == [0, 4]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ftm_lazy.torch_xla import _refusals
+from ftm_lazy.torch_xla import _debug_counters, _refusals
 
 __all__ = ["extract_compiled_graph"]
 
@@ -31,6 +31,7 @@ def extract_compiled_graph(
     """
     from ftm_lazy.frontends.dynamo import TorchCompileBackend
 
+    _debug_counters.count("DynamoExtractCompiledGraph")
     if any(node.op in ("call_module", "call_method") for node in xla_model.graph.nodes):
         return xla_model.forward
     compiled = TorchCompileBackend().compile_aten(xla_model, "openxla")

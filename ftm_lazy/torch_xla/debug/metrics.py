@@ -3,6 +3,7 @@
 The counters:
 
 - MarkStep: calls of `sync` and `mark_step`.
+- DynamoExtractCompiledGraph: graphs that `torch.compile` compiled for torch_xla's backend.
 - CreateXlaTensor: operations recorded.
 - UncachedCompile: programs that were new to this process.
 - CachedCompile: programs that were not.
