@@ -27,10 +27,17 @@ def test_examples_train_as_on_the_cpu(torchrun, name) -> None:
 TOLERANCES = {"float64": 1e-9, "float32": 1e-5}
 
 
+@pytest.mark.parametrize("way", ["ddp", "fsdp", "tp"])
 @pytest.mark.parametrize("model", ["gpt", "cnn", "resnet"])
-@pytest.mark.parametrize("way", ["ddp", "fsdp", "tp", "pp"])
 def test_losses_are_those_of_gloo(torchrun, way, model) -> None:
     _check_losses(torchrun, way, model)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "model"), [("pp", "gpt"), ("pp", "cnn"), ("pp", "resnet64"), ("1f1b", "gpt")]
+)
+def test_losses_of_pipelines_are_those_of_gloo(torchrun, schedule, model) -> None:
+    _check_losses(torchrun, schedule, model)
 
 
 def test_losses_of_compiled_ddp_are_those_of_gloo(torchrun) -> None:
