@@ -8,7 +8,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from functorch.compile import min_cut_rematerialization_partition
+from functorch.compile import (
+    aot_module_simplified,
+    make_boxed_compiler,
+    min_cut_rematerialization_partition,
+)
 from torch import nn
 
 import ftm_lazy.torch_xla as torch_xla
@@ -149,6 +153,35 @@ def test_extract_compiled_graph_takes_symbolic_traces(function):
         result = compiled(*on_device)
         torch.testing.assert_close(result.cpu(), on_cpu(*inputs))
         torch.testing.assert_close(on_device[1].cpu(), inputs[1])
+
+
+def test_extract_compiled_graph_in_a_backend_of_ones_own():
+    """Dynamo is active while backward runs, and does not trace the capture."""
+    from ftm_lazy.torch_xla.core.dynamo_bridge import extract_compiled_graph
+
+    def compiler(graph, inputs):
+        compiled = None
+
+        def call(*args):
+            nonlocal compiled
+            if compiled is None:
+                compiled = extract_compiled_graph(graph, args)
+            return compiled(*args)
+
+        return call
+
+    def backend(graph, inputs):
+        return aot_module_simplified(graph, inputs, fw_compiler=make_boxed_compiler(compiler))
+
+    def gradient(model, x):
+        model(x).mean().backward()
+        return model[0].weight.grad
+
+    model = nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.MaxPool2d(3, stride=2))
+    x = torch.randn(2, 3, 10, 10)
+    expected = gradient(copy.deepcopy(model), x)
+    found = torch.compile(gradient, backend=backend)(model.to("ftm"), x.to("ftm"))
+    torch.testing.assert_close(found.cpu(), expected)
 
 
 def _ordinal(offset: int) -> int:

@@ -35,4 +35,10 @@ def extract_compiled_graph(
     if any(node.op in ("call_module", "call_method") for node in xla_model.graph.nodes):
         return xla_model.forward
     compiled = TorchCompileBackend().compile_aten(xla_model, "openxla")
-    return lambda *inputs: compiled(list(inputs))
+
+    # Autograd may call it in a frame that Dynamo has left; Dynamo must not trace the capture.
+    @torch.compiler.disable
+    def call(*inputs: object) -> object:
+        return compiled(list(inputs))
+
+    return call
