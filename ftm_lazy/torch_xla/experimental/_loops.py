@@ -59,10 +59,10 @@ def _cut(gradient: torch.Tensor) -> None:
 
 
 def copies(tree: Tree) -> Tree:
-    """Return a tree with a copy of each tensor, so that a step may write it.
+    """Return a tree with a copy of each tensor, so that a step may write its arguments.
 
-    A loop's function is a step's value, not a change of the caller's tensors. A copy is not
-    recorded as an operation: it shares the value until one of both is written.
+    The caller's tensors keep their values. A copy is not recorded as an operation: it shares the
+    value until one of the two is written.
     """
     return tree_map_only(torch.Tensor, torch.clone, tree)
 
