@@ -4,8 +4,8 @@
 #include "eager_checks/host_indices.h"
 #include "support/counters.h"
 #include "support/strict_mode.h"
-#include "execute/conditions_on_cpu.h"
-#include "sync/evaluate_on_cpu.h"
+#include "execute/integers_on_cpu.h"
+#include "sync/decisions_on_cpu.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/nonzero.h>
@@ -52,8 +52,8 @@ at::Tensor elements_on_cpu(
   if (elements.defined()) {
     return elements;
   }
-  if (at::Tensor exact = exact_elements(tensor); exact.defined()) {
-    return exact;
+  if (at::Tensor integers = integers_on_cpu(tensor); integers.defined()) {
+    return integers;
   }
   if (at::Tensor decided = decided_on_cpu(tensor); decided.defined()) {
     return decided;

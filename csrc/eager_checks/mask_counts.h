@@ -1,5 +1,5 @@
 // Result sizes that depend on a mask's elements. The elements are read on the CPU: directly if they
-// came from there, or computed there if that is cheap (sync/evaluate_on_cpu.h). Otherwise the
+// came from there, or computed there if that is cheap (sync/decisions_on_cpu.h). Otherwise the
 // device must run first, which is counted as `sync::<op>`.
 #pragma once
 

@@ -9,8 +9,8 @@
 #include "support/metrics.h"
 #include "dispatch/record.h"
 #include "sync/cut_trace.h"
-#include "sync/evaluate_on_cpu.h"
-#include "execute/conditions_on_cpu.h"
+#include "sync/decisions_on_cpu.h"
+#include "execute/integers_on_cpu.h"
 #include "tensor/tensor_access.h"
 
 #include <ATen/EmptyTensor.h>
@@ -208,8 +208,8 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
 
 // Returns a number that Python needs to continue, if the CPU computes it; else an undefined tensor.
 at::Tensor number_on_cpu(const at::Tensor& number) {
-  at::Tensor exact = number.scalar_type() == at::kBool ? exact_elements(number) : at::Tensor();
-  return exact.defined() ? exact : decided_on_cpu(number);
+  at::Tensor truth = number.scalar_type() == at::kBool ? integers_on_cpu(number) : at::Tensor();
+  return truth.defined() ? truth : decided_on_cpu(number);
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {

@@ -1,7 +1,7 @@
 // Ops whose result sizes depend on the device's values. One number is read, which launches what is
 // pending unless the CPU can evaluate the number; the rest is recorded.
 #include "eager_checks/host_indices.h"
-#include "execute/conditions_on_cpu.h"
+#include "execute/integers_on_cpu.h"
 #include "support/counters.h"
 
 #include <ATen/ops/_unique2.h>
@@ -27,10 +27,10 @@ int64_t read_size(const Tensor& number, const std::string& name) {
   if (number.is_cpu()) {
     return number.item<int64_t>();
   }
-  const Tensor exact = exact_elements(number);
-  counter(exact.defined() ? "places_on_cpu" : "sync::" + name)
+  const Tensor size = integers_on_cpu(number);
+  counter(size.defined() ? "places_on_cpu" : "sync::" + name)
       .fetch_add(1, std::memory_order_relaxed);
-  return (exact.defined() ? exact : number).item<int64_t>();
+  return (size.defined() ? size : number).item<int64_t>();
 }
 
 Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, c10::SymInt minlength) {

@@ -57,7 +57,7 @@ class Buffer final : public torch::lazy::BackendData {
   struct IndexRange { int64_t low = 0, high = 0; };
   IndexRange index_range() const;
 
-  // How the CPU can compute the elements of a program's result (execute/conditions_on_cpu.h); may
+  // How the CPU can compute the elements of a program's result (execute/integers_on_cpu.h); may
   // be null. Set before other threads have the buffer.
   const std::shared_ptr<HostExpression>& host_expression() const { return host_expression_; }
   void set_host_expression(std::shared_ptr<HostExpression> expression) {

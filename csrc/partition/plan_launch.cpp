@@ -7,7 +7,7 @@
 #include "support/device_index.h"
 #include "partition/choose_symbols.h"
 #include "partition/whole_programs.h"
-#include "execute/conditions_on_cpu.h"
+#include "execute/integers_on_cpu.h"
 #include "execute/launcher.h"
 #include "partition/unrolled_loops.h"
 #include "tensor/storage_variable.h"

@@ -1,12 +1,11 @@
-#include "sync/evaluate_on_cpu.h"
+#include "sync/decisions_on_cpu.h"
 
 #include "graph/ordered_graph.h"
 #include "support/capture_mode.h"
 #include "support/strict_mode.h"
-#include "execute/collective_registry.h"
+#include "execute/calls_for_cpu.h"
 #include "execute/launcher.h"
 #include "partition/plan_launch.h"
-#include "reference/call_on_cpu.h"
 #include "reference/executor.h"
 #include "tensor/tensor_access.h"
 
@@ -27,33 +26,16 @@ constexpr size_t kDecisionCalls = 64; // for one decision
 constexpr int64_t kDecisionElements = 1 << 12; // of each value that they compute
 constexpr int64_t kMaxInputElements = 1 << 16; // of each value that they read
 
-// Returns the calls on which a pending value depends; empty if they are too many, or their values
-// too large.
-std::vector<const CallNode*> small_subgraph_of(const Value& value) {
-  std::vector<const CallNode*> calls;
-  std::unordered_set<const CallNode*> seen;
-  const auto visit = [&](const Value& operand) {
-    const auto& node = trace_node(operand);
-    if (node.is_data) {
-      return type_of(operand).numel() <= kMaxInputElements;
-    }
-    const auto& call = static_cast<const CallNode&>(node);
-    if (!seen.insert(&call).second) {
-      return true;
-    }
-    calls.push_back(&call);
-    const auto& results = call.spec().results;
-    const auto is_small = [](const ResultType& result) {
-      return result.type.numel() <= kDecisionElements;
-    };
-    return calls.size() <= kDecisionCalls && !draws_numbers(call.spec()) &&
-           !communicates(call.spec()) && std::all_of(results.begin(), results.end(), is_small);
-  };
-  bool is_small_graph = visit(value);
-  for (size_t i = 0; is_small_graph && i < calls.size(); ++i) {
-    is_small_graph = std::all_of(calls[i]->values.begin(), calls[i]->values.end(), visit);
+// Whether the CPU may read a value, or compute all results of its call.
+bool is_small(const Value& value) {
+  const auto& node = trace_node(value);
+  if (node.is_data) {
+    return type_of(value).numel() <= kMaxInputElements;
   }
-  return is_small_graph ? calls : std::vector<const CallNode*>();
+  const auto& results = static_cast<const CallNode&>(node).spec().results;
+  return std::all_of(results.begin(), results.end(), [](const ResultType& result) {
+    return result.type.numel() <= kDecisionElements;
+  });
 }
 
 // Whether a leaf is a tensor of one number that came from the CPU, and no element of a larger one.
@@ -153,9 +135,9 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
     const Region found = region_of(*tensor.unsafeGetTensorImpl());
     const Value& value = found.variable.value();
     if (found.is_whole && found.variable.trace() == &own) {
-      const auto calls = small_subgraph_of(value);
-      if (!calls.empty() && is_for_cpu(calls, tensor.scalar_type(), own)) {
-        work = work_for(value, calls, own);
+      const auto calls = calls_for_cpu(value, kDecisionCalls, is_small);
+      if (calls && !calls->empty() && is_for_cpu(*calls, tensor.scalar_type(), own)) {
+        work = work_for(value, *calls, own);
       }
     }
     return found;

@@ -13,7 +13,7 @@ namespace ftm {
 // undefined tensor. If 32 calls or more are pending, only values that depend on no result of a
 // program qualify, except results that follow from values from the CPU. May wait for running
 // programs. Throws their errors. Must not be called under the recorder's lock.
-at::Tensor exact_elements(const at::Tensor& tensor);
+at::Tensor integers_on_cpu(const at::Tensor& tensor);
 
 // Keeps the expression of a launched program's result if the CPU can evaluate it, so that later
 // conditions may depend on it. `computed` is the buffer that will have the result. Called under the

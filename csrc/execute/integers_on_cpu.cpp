@@ -1,11 +1,10 @@
-#include "execute/conditions_on_cpu.h"
+#include "execute/integers_on_cpu.h"
 
 #include "graph/ordered_graph.h"
 #include "support/capture_mode.h"
 #include "support/strict_mode.h"
-#include "execute/collective_registry.h"
+#include "execute/calls_for_cpu.h"
 #include "execute/launcher.h"
-#include "reference/call_on_cpu.h"
 #include "reference/executor.h"
 #include "tensor/tensor_access.h"
 
@@ -33,7 +32,7 @@ constexpr size_t kMaxEvaluatedCalls = 16; // on the CPU, for one value
 constexpr int64_t kMaxElements = 1 << 16; // of each value that they compute
 constexpr int kMaxLaunches = 8; // between a value and the values from the CPU that it depends on
 
-bool is_exact(const ValueType& type) {
+bool is_small_integer(const ValueType& type) {
   return c10::isIntegralType(type.dtype, /*includeBool=*/true) && type.numel() <= kMaxElements;
 }
 
@@ -45,32 +44,22 @@ enum class Leaves {
 // Returns the number of launches between a value and its leaves, or nullopt if the CPU cannot
 // evaluate it from such leaves.
 std::optional<int> launches_behind(const Value& value, Leaves leaves) {
-  c10::SmallVector<const CallNode*, kMaxEvaluatedCalls> calls;
   int launches = 0;
-  const auto visit = [&](const Value& operand) {
-    const auto& node = trace_node(operand);
-    if (!is_exact(type_of(operand))) {
+  const auto admits = [&](const Value& operand) {
+    if (!is_small_integer(type_of(operand))) {
       return false;
     }
-    if (node.is_data) {
-      const auto& buffer = *static_cast<const DataNode&>(node).buffer();
-      const auto& expression = buffer.host_expression();
-      launches = std::max(launches, expression != nullptr ? expression->launches : 0);
-      return leaves == Leaves::any || buffer.is_from_cpu() || expression != nullptr;
-    }
-    const auto& call = static_cast<const CallNode&>(node);
-    if (std::find(calls.begin(), calls.end(), &call) != calls.end()) {
+    const auto& node = trace_node(operand);
+    if (!node.is_data) {
       return true;
     }
-    calls.push_back(&call);
-    return calls.size() <= kMaxEvaluatedCalls && !draws_numbers(call.spec()) &&
-           !communicates(call.spec());
+    const auto& buffer = *static_cast<const DataNode&>(node).buffer();
+    const auto& expression = buffer.host_expression();
+    launches = std::max(launches, expression != nullptr ? expression->launches : 0);
+    return leaves == Leaves::any || buffer.is_from_cpu() || expression != nullptr;
   };
-  bool can_evaluate = visit(value);
-  for (size_t i = 0; can_evaluate && i < calls.size(); ++i) {
-    can_evaluate = std::all_of(calls[i]->values.begin(), calls[i]->values.end(), visit);
-  }
-  return can_evaluate ? std::make_optional(launches) : std::nullopt;
+  return calls_for_cpu(value, kMaxEvaluatedCalls, admits) ? std::make_optional(launches)
+                                                          : std::nullopt;
 }
 
 BufferPtr evaluate(const Value& value);
@@ -136,7 +125,7 @@ Value evaluable_value(const Region& region, const PendingTrace& own) {
 
 } // namespace
 
-at::Tensor exact_elements(const at::Tensor& tensor) {
+at::Tensor integers_on_cpu(const at::Tensor& tensor) {
   if (capturing || is_strict() || tensor.numel() == 0 ||
       !c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true)) {
     return {};
@@ -164,7 +153,7 @@ at::Tensor exact_elements(const at::Tensor& tensor) {
 }
 
 void keep_host_expression(const Value& result, const Value& computed) {
-  if (!is_exact(type_of(result)) || is_strict()) {
+  if (!is_small_integer(type_of(result)) || is_strict()) {
     return;
   }
   const auto launches = launches_behind(result, Leaves::host);
