@@ -105,20 +105,27 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
   for (const auto& collective : in_flight) {
     incomplete.push_back(collective->result());
   }
-  std::vector<BufferPtr> complete; // freed after the unlock
+  std::vector<BufferPtr>
+      outputs; // dropped without the lock, but before a thread that waits goes on
+  lock.lock();
+  if (!in_flight.empty()) {
+    outputs = take_complete(job->outputs, incomplete);
+    for (const auto& output : outputs) {
+      output->set_ready();
+    }
+  } else if (!outcome.interrupted) {
+    outputs.swap(job->outputs);
+    for (size_t i = 0; i < outcome.valid.size(); ++i) {
+      outcome.valid[i] ? outputs[i]->set_ready() : outputs[i]->set_failed(outcome.failure);
+    }
+  }
+  lock.unlock();
+  outputs.clear();
   lock.lock();
   q.busy = false;
   if (!in_flight.empty()) {
-    complete = take_complete(job->outputs, incomplete);
-    for (const auto& output : complete) {
-      output->set_ready();
-    }
     job->in_flight = true;
   } else if (!outcome.interrupted) {
-    for (size_t i = 0; i < outcome.valid.size(); ++i) {
-      outcome.valid[i] ? job->outputs[i]->set_ready()
-                       : job->outputs[i]->set_failed(outcome.failure);
-    }
     if (outcome.failure && !outcome.failure->seen && !q.unseen_failure) {
       q.unseen_failure = outcome.failure;
     }
@@ -131,10 +138,8 @@ void run_program(RunQueue& q, std::unique_lock<std::mutex>& lock, const JobPtr& 
   }
   lock.unlock();
   if (!in_flight.empty()) {
-    complete.clear();
     end_when_complete(job, in_flight);
   } else if (!outcome.interrupted) {
-    job->outputs.clear();
     end_collectives(*job);
   }
   set_memory_owner(0, 0); // what this thread frees or allocates next is not the run's
