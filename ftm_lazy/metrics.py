@@ -22,7 +22,7 @@ The counters, in the order of `NAMES`:
   positions is the result's size. Also such sizes themselves, of `unique` and `bincount`.
 - scales_on_cpu: scales of dynamic quantization, which are Python numbers and computed on the CPU.
 - conditions_on_cpu: conditions evaluated on the CPU: on integers that are in memory and constants,
-  short ones, and small ones in a loop.
+  short ones, and small ones in a loop. Also numbers that follow from single numbers from the CPU.
 - fallback::<op>: calls of an operation that ran on the CPU because it is not compiled.
 - sync::<op>: calls of an operation that waited for the device because its result's size depends on
   the data (masks).

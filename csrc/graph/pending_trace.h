@@ -46,9 +46,10 @@ struct PendingTrace {
   size_t variables = 0; // length of that list
   std::atomic<bool> trains{false}; // a call is differentiated, or belongs to a backward pass
   OptimizerStepState step;
-  int decisions = 0; // host decisions (sync/decisions_on_cpu.h) since the last step or long trace
-                     // Identifies the calls from one launch to the next, where launches because of
-                     // length do not count; 0 if no segment of them was launched yet.
+  // Decisions that the CPU may make (sync/decisions_on_cpu.h), since the last step or long trace.
+  int decisions = 0;
+  // Identifies the calls from one launch to the next, where launches because of length do not
+  // count; 0 if no segment of them was launched yet.
   uint64_t trace_id = 0;
 };
 

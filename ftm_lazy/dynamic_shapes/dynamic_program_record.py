@@ -8,13 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ftm_backend.assembler.image_template import ImageTemplate
-from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation
+from ftm_backend.symbolic.fit_size_polynomials import LEAST_EXTENT, ShapeRelation
 from ftm_lazy.dynamic_shapes.size_hints import ANY_SIZE, SMALL_SIZE
 
-__all__ = ["LEAST_SIZE", "DynamicProgram", "packed", "unpacked"]
+__all__ = ["DynamicProgram", "packed", "unpacked"]
 
-LEAST_SIZE = 1
-"""Smallest value of a symbol that is a size. Symbols for offsets may be 0."""
 _NEAR = 8  # a size is near if it differs from the hint by at most this factor
 _MOST_BYTES = 1 << 30  # of an image
 
@@ -47,7 +45,7 @@ class DynamicProgram:
     def is_near(self, values: Sequence[int]) -> bool:
         """Return whether its schedule was chosen for similar sizes."""
         return all(
-            least < LEAST_SIZE or _is_near(value, chosen)
+            least < LEAST_EXTENT or _is_near(value, chosen)
             for value, chosen, (_, _, least) in zip(
                 values, self.chosen_for, self.relation.symbols, strict=True
             )

@@ -34,10 +34,9 @@ from ftm_backend.ir.trace.shape_family import (
 from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.lru import LRUCache
 from ftm_backend.symbolic import free_symbols
-from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation
+from ftm_backend.symbolic.fit_size_polynomials import LEAST_EXTENT, ShapeRelation
 from ftm_lazy.dynamic_shapes.canonicalize import canonicalize, window_orders
 from ftm_lazy.dynamic_shapes.dynamic_program_record import (
-    LEAST_SIZE,
     DynamicProgram,
     packed,
     unpacked,
@@ -225,7 +224,7 @@ class TraceFamilies:
             else [member for member in family.members if relation.values(member) is not None]
         )
         largest = [
-            max(member[place] for member in like) if least >= LEAST_SIZE else 0
+            max(member[place] for member in like) if least >= LEAST_EXTENT else 0
             for _, place, least in relation.symbols
         ]
         any_size = likely is not None and likely.any_size

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from ftm_backend.ir.trace.shape_family import NumberPlaces, relation_of
 from ftm_backend.ir.trace.trace import Trace
-from ftm_backend.symbolic.fit_size_polynomials import ShapeRelation, relate
-from ftm_lazy.dynamic_shapes.dynamic_program_record import LEAST_SIZE, DynamicProgram
+from ftm_backend.symbolic.fit_size_polynomials import LEAST_EXTENT, ShapeRelation, relate
+from ftm_lazy.dynamic_shapes.dynamic_program_record import DynamicProgram
 from ftm_lazy.dynamic_shapes.observed_sizes import with_observed_symbols
 
 __all__ = ["MAX_PROGRAMS", "SizeGuess", "TraceFamily"]
@@ -143,7 +143,7 @@ class TraceFamily:
         Returns:
             The relation; None if no size varies or the same relation was returned before.
         """
-        ones = [p for p in NumberPlaces(trace).extents() if numbers[p] <= LEAST_SIZE]
+        ones = [p for p in NumberPlaces(trace).extents() if numbers[p] <= LEAST_EXTENT]
         same_ones = [
             other for other in others if all(other[place] == numbers[place] for place in ones)
         ]
@@ -255,7 +255,7 @@ def _ones(relation: ShapeRelation, numbers: Sequence[int]) -> list[int]:
     return [
         place
         for _, place, least in relation.symbols
-        if least >= LEAST_SIZE and numbers[place] <= LEAST_SIZE
+        if least >= LEAST_EXTENT and numbers[place] <= LEAST_EXTENT
     ]
 
 

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import ftm_lazy
+
 
 def _x(device: str, *shape: int) -> Tensor:
     return torch.arange(1.0, 1 + torch.Size(shape).numel()).reshape(shape).to(device)
@@ -74,6 +76,30 @@ CALLS: dict[str, Callable[[str], Tensor]] = {
     "one_hot": lambda d: F.one_hot(_at(d, 3), 3),
     "nll_loss": lambda d: F.nll_loss(_x(d, 2, 3), _at(d, 1, 3)),
 }
+
+
+SINGLE: dict[str, Callable[[Tensor, str], Tensor]] = {
+    "row": lambda x, d: x[_at(d, 0, x.shape[0])],
+    "column": lambda x, d: x[:, _at(d, 0, x.shape[1])],
+    "row of an element": lambda x, d: x[_at(d, x.shape[0], 0), _at(d, 0, 0)],
+    "column of an element": lambda x, d: x[_at(d, 0, 0), _at(d, 0, x.shape[1])],
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_a_program_for_several_rows_and_columns_checks_single_ones(name: str) -> None:
+    """A place outside may have an address inside: column 1 of several rows of one element."""
+
+    def fails(rows: int, columns: int) -> None:
+        with pytest.raises(IndexError):
+            SINGLE[name](_x("ftm", rows, columns) * 2, "ftm").cpu()
+
+    for shape in ((4, 3), (5, 6), (3, 5), (7, 8)):
+        fails(*shape)
+    compiles = ftm_lazy.metrics.counters()["compiles"]
+    for shape in ((1, 4), (4, 1), (1, 1)):
+        fails(*shape)
+    assert ftm_lazy.metrics.counters()["compiles"] == compiles
 
 
 @pytest.mark.parametrize("name", CALLS)

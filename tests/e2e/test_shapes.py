@@ -228,7 +228,7 @@ def test_a_size_of_one_is_general_in_the_others() -> None:
 
 
 def test_a_single_object_needs_no_program_of_its_own() -> None:
-    """The loss of a detector on two images, of which each has some objects."""
+    """The loss of a detector. Each of two images has some objects."""
     boxes = R(2, 20, 4)
     on_device = boxes.to("ftm").requires_grad_()
 

@@ -17,6 +17,12 @@ from itertools import combinations_with_replacement
 
 from ftm_backend.symbolic import compile_expressions
 
+LEAST_EXTENT = 1
+"""Least value of a symbol that is an extent of a tensor.
+
+An extent of 1 often broadcasts. Where the compiler has to know that, it guards the program. Symbols
+for offsets may be 0.
+"""
 _FACTORS = 12
 """At most this many symbols and sums are combined to products."""
 _STEEP, _NEAR, _SURE = 4, 64, 3
@@ -136,9 +142,6 @@ def _select(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ..
 def relate(members: Sequence[tuple[int, ...]], extents: Collection[int]) -> ShapeRelation:
     """Find the relation of the numbers of at least two traces of the same structure.
 
-    A symbol that is an extent of a tensor is at least 1. An extent of 1 often broadcasts; where the
-    compiler has to know that, it guards the program.
-
     Args:
         members: The numbers of each trace.
         extents: The positions of numbers that are extents of tensors.
@@ -165,7 +168,9 @@ def relate(members: Sequence[tuple[int, ...]], extents: Collection[int]) -> Shap
             position = next(position for position, other in varying if other == column)
             low = min(column)
             sized = any(other == column and p in extents for p, other in varying)
-            symbols.append((text, position, 1 if sized else 0 if low >= 0 else -(1 << 62)))
+            symbols.append(
+                (text, position, LEAST_EXTENT if sized else 0 if low >= 0 else -(1 << 62))
+            )
             bases.append((text, column))
             factors.append((text, column))
         elif text[-1].isdigit() and ("+" in text or "-" in text):
